@@ -1,0 +1,97 @@
+"""Every exception that glassformer raises on purpose.
+
+    GlassformerError
+    ├── ConfigError (ValueError)          a configuration that cannot be built, or a field that does not exist
+    ├── InputError (ValueError)           text, ids, masks or labels that do not fit the model
+    ├── TokenizerError (ValueError)       a vocabulary or tokenizer file that cannot be used
+    ├── ArgumentError (TypeError)         a keyword that nobody reads
+    ├── CheckpointError
+    │   ├── WeightsError (ValueError)     weights missing, misshapen, wrongly typed or not finite
+    │   ├── DamagedFileError (ValueError) a file that is torn, truncated or not what its name says
+    │   └── UnsafeFileError               a file that would run code if it were loaded
+    └── HubError (OSError)                a name that no folder, cache or mirror can answer
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+Function = TypeVar("Function", bound=Callable)
+
+
+class GlassformerError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class ConfigError(GlassformerError, ValueError):
+    """A configuration that cannot be built, or a field that does not exist."""
+
+
+class InputError(GlassformerError, ValueError):
+    """Text, ids, masks or labels that do not fit the model."""
+
+
+class TokenizerError(GlassformerError, ValueError):
+    """A vocabulary or tokenizer file that cannot be used."""
+
+
+class ArgumentError(GlassformerError, TypeError):
+    """A keyword that nobody reads."""
+
+
+class CheckpointError(GlassformerError):
+    """A checkpoint that cannot be read or written."""
+
+
+class WeightsError(CheckpointError, ValueError):
+    """Weights that are missing, misshapen, wrongly typed or not finite."""
+
+
+class DamagedFileError(CheckpointError, ValueError):
+    """A file that is torn, truncated or not what its name says."""
+
+
+class UnsafeFileError(CheckpointError):
+    """A file that would run code if it were loaded."""
+
+
+class HubError(GlassformerError, OSError):
+    """A name that no folder, cache or mirror can answer."""
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """A hint such as ``, did you mean 'padding'?``, or nothing when no valid name is close."""
+    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+def refuse_unknown(names: Iterable[str], valid: Iterable[str], owner: str) -> None:
+    """Raise ArgumentError for the first of `names` that is not in `valid`."""
+    valid = list(valid)
+    for name in names:
+        if name not in valid:
+            raise ArgumentError(f"{owner} has no argument {name!r}{nearest(name, valid)}")
+
+
+def suggests(function: Function) -> Function:
+    """Decorate a public function so that a misspelt keyword names the nearest valid one.
+
+    >>> @suggests
+    ... def pad(padding=False): ...
+    >>> pad(paddding=True)
+    Traceback (most recent call last):
+    glassformer.errors.ArgumentError: pad has no argument 'paddding', did you mean 'padding'?
+    """
+    valid = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def checked(*args, **kwargs):
+        if not kwargs.keys() <= valid.keys():
+            refuse_unknown(kwargs, (name for name in valid if name != "self"), function.__qualname__)
+        return function(*args, **kwargs)
+
+    return checked
