@@ -1,0 +1,45 @@
+"""The activation functions that checkpoints name, as modules, because the tutorials print them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class GELUActivation(nn.Module):
+    """x · Φ(x), exactly."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(x)
+
+
+class NewGELUActivation(nn.Module):
+    """The tanh approximation that GPT-2 and the first BERT code used."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
+class QuickGELUActivation(nn.Module):
+    """x · sigmoid(1.702 x)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.sigmoid(1.702 * x)
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "gelu": GELUActivation,
+    "gelu_new": NewGELUActivation,
+    "gelu_pytorch_tanh": NewGELUActivation,
+    "quick_gelu": QuickGELUActivation,
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+    "swish": nn.SiLU,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "mish": nn.Mish,
+    "linear": nn.Identity,
+}

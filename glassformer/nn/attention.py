@@ -1,0 +1,237 @@
+"""Attention: one function for every architecture, in two ways that a test pins to each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import ConfigError, InputError
+from .stream import Layout, paired_runs
+
+ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: Layout,
+    source: Layout | None = None,
+    *,
+    score_bias: ScoreBias | None = None,
+    head_mask: Tensor | None = None,
+    dropout: float = 0.0,
+    want_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Let every query look at the keys of its own sequence.
+
+    `q` holds the rows (N H D) of `layout`; `k` and `v` hold those of `source` (M H D; the same layout when None),
+    or stand laid out already (B H S D), as a cache keeps them. Returns N H D, and the weights (B H T S, zero where
+    there is padding) if `want_weights`. The fused kernel does the work unless somebody looks at the weights, masks
+    heads or adds to the scores.
+    """
+    source = source or layout
+    explicit = want_weights or head_mask is not None or score_bias is not None
+
+    def block(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor | None]:
+        if explicit:
+            return attend_explicitly(q, k, v, mask, causal, score_bias, head_mask, dropout)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal), None
+
+    if source.mask is not None or k.dim() == 4:
+        k, v = (x if x.dim() == 4 else source.heads(x) for x in (k, v))
+        y, weights = block(layout.heads(q), k, v, source.mask, False)
+        return layout.pack(y.transpose(1, 2)), weights
+
+    causal = layout.causal and source is layout
+    parts, seen = [], []
+    for here, there in paired_runs(layout, source):
+        y, weights = block(*(run_heads(x, run) for x, run in ((q, here), (k, there), (v, there))), None, causal)
+        parts.append(y.transpose(1, 2).reshape(here.count * here.length, *y.shape[1::2]))
+        seen.append((here, there, weights))
+    y = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return y, lay_out_weights(seen, layout, source) if want_weights else None
+
+
+def attend_explicitly(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    score_bias: ScoreBias | None = None,
+    head_mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """softmax(q kᵀ / sqrt(D)) v, written out so that every step can be looked at."""
+    scores = q @ k.transpose(-1, -2)  # B H T S
+    if score_bias is not None:
+        scores = scores + score_bias(q, k)
+    scores = scores / math.sqrt(q.shape[-1])
+    if causal:
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(future, torch.finfo(scores.dtype).min)
+    if mask is not None:
+        scores = scores + mask
+    weights = scores.softmax(-1)
+    weights = F.dropout(weights, dropout) if dropout else weights
+    weights = weights if head_mask is None else weights * head_mask
+    return weights @ v, weights  # B H T D
+
+
+def run_heads(x: Tensor, run) -> Tensor:
+    """The rows of one run as a dense block: N H D -> count H length D, without a copy."""
+    rows = x[run.start : run.start + run.count * run.length]
+    return rows.view(run.count, run.length, *x.shape[1:]).transpose(1, 2)
+
+
+def lay_out_weights(seen: list, layout: Layout, source: Layout) -> Tensor:
+    """Gather the weights of all runs into B H T S."""
+    if len(seen) == 1 and layout.index is None and source.index is None:
+        return seen[0][2]
+    first = seen[0][2]
+    whole = first.new_zeros(layout.batch, first.shape[1], layout.length, source.length)
+    for here, there, weights in seen:
+        rows = slice(here.column, here.column + here.length)
+        columns = slice(there.column, there.column + there.length)
+        whole[list(here.members), :, rows, columns] = weights
+    return whole
+
+
+class SelfAttention(nn.Module):
+    """Queries, keys and values of all heads; self-attention, or cross-attention when given a source."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_attention_heads: int,
+        dropout: float,
+        position_embedding_type: str = "absolute",
+        max_position_embeddings: int = 0,
+    ):
+        super().__init__()
+        if hidden_size % num_attention_heads:
+            raise ConfigError(
+                f"hidden_size must be a multiple of num_attention_heads, got {hidden_size} and {num_attention_heads}"
+            )
+        self.num_attention_heads = num_attention_heads
+        self.attention_head_size = hidden_size // num_attention_heads
+        self.all_head_size = hidden_size
+        self.query = nn.Linear(hidden_size, self.all_head_size)
+        self.key = nn.Linear(hidden_size, self.all_head_size)
+        self.value = nn.Linear(hidden_size, self.all_head_size)
+        self.dropout = nn.Dropout(dropout)
+        self.position_embedding_type = position_embedding_type
+        if position_embedding_type != "absolute":
+            self.max_position_embeddings = max_position_embeddings
+            self.distance_embedding = nn.Embedding(2 * max_position_embeddings - 1, self.attention_head_size)
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """... C -> N H D"""
+        return x.reshape(-1, self.num_attention_heads, self.attention_head_size)
+
+    def relative_scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """How the distance between two positions speaks for their attention (Shaw et al. 2018, Huang et al. 2020)."""
+        queries, keys = q.shape[-2], k.shape[-2]
+        # The queries are the last positions of the keys' sequence: with a cache there are fewer of them.
+        last = torch.arange(keys - queries, keys, device=q.device)[:, None]
+        distance = last - torch.arange(keys, device=q.device)[None, :]
+        if keys > self.max_position_embeddings:
+            raise InputError(f"{keys} positions are more than max_position_embeddings {self.max_position_embeddings}")
+        embedding = self.distance_embedding(distance + self.max_position_embeddings - 1).to(q.dtype)  # T S D
+        scores = torch.einsum("bhtd,tsd->bhts", q, embedding)
+        if self.position_embedding_type == "relative_key_query":
+            scores = scores + torch.einsum("bhsd,tsd->bhts", k, embedding)
+        return scores
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_value: tuple[Tensor, Tensor] | None = None,
+        output_attentions: bool = False,
+        use_cache: bool = False,
+        layout: Layout | None = None,
+        source: Layout | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Return (context,), then the weights if asked for, then (keys, values) if `use_cache`.
+
+        Called directly on B T C the masks are additive (0 where seen), as `get_extended_attention_mask` makes them.
+        """
+        crossing = encoder_hidden_states is not None
+        if layout is None:
+            layout = Layout.full(*hidden_states.shape[:2], mask=None if crossing else attention_mask)
+        if crossing and source is None:
+            source = Layout.full(*encoder_hidden_states.shape[:2], mask=encoder_attention_mask)
+
+        q = self.split_heads(self.query(hidden_states))  # N H D
+        if crossing and past_key_value is not None:
+            k, v = past_key_value  # B H S D: the source does not change between steps
+        else:
+            keys_from = encoder_hidden_states if crossing else hidden_states
+            k = self.split_heads(self.key(keys_from))  # M H D
+            v = self.split_heads(self.value(keys_from))  # M H D
+            if past_key_value is not None:
+                k = torch.cat((past_key_value[0], layout.heads(k)), dim=2)  # B H S D
+                v = torch.cat((past_key_value[1], layout.heads(v)), dim=2)
+        y, weights = attend(
+            q,
+            k,
+            v,
+            layout,
+            source if crossing else None,
+            score_bias=None if self.position_embedding_type == "absolute" else self.relative_scores,
+            head_mask=head_mask,
+            dropout=self.dropout.p if self.training else 0.0,
+            want_weights=output_attentions,
+        )
+        context = y.reshape(*hidden_states.shape[:-1], self.all_head_size)
+        outputs = (context, weights) if output_attentions else (context,)
+        if use_cache:
+            held = source if crossing else layout
+            outputs += ((k, v) if k.dim() == 4 else (held.heads(k), held.heads(v)),)
+        return outputs
+
+
+def prune_attention(attention: nn.Module, heads: set[int]) -> None:
+    """Cut `heads` (numbered as in the unpruned model) out of `attention.self` and `attention.output.dense`."""
+    inner, outer = attention.self, attention.output
+    total = inner.num_attention_heads + len(attention.pruned_heads)
+    wrong = sorted(head for head in heads if not 0 <= head < total)
+    if wrong:
+        raise InputError(f"there are heads 0 to {total - 1}, got {wrong}")
+    present = [head for head in range(total) if head not in attention.pruned_heads]
+    keep = [slot for slot, head in enumerate(present) if head not in heads]
+    if len(keep) == len(present):
+        return
+    if not keep:
+        raise InputError("pruning every head of a layer would leave no attention; keep at least one")
+
+    size = inner.attention_head_size
+    index = torch.tensor([slot * size + i for slot in keep for i in range(size)], device=inner.query.weight.device)
+    for name in ("query", "key", "value"):
+        setattr(inner, name, keep_features(getattr(inner, name), index, dim=0))
+    outer.dense = keep_features(outer.dense, index, dim=1)
+    inner.num_attention_heads = len(keep)
+    inner.all_head_size = len(keep) * size
+    attention.pruned_heads = attention.pruned_heads | heads
+
+
+def keep_features(linear: nn.Linear, index: Tensor, dim: int) -> nn.Linear:
+    """A smaller linear layer that keeps the outputs (dim 0) or inputs (dim 1) at `index`."""
+    weight = linear.weight.detach().index_select(dim, index)
+    smaller = nn.Linear(weight.shape[1], weight.shape[0], bias=linear.bias is not None, device="meta")
+    smaller.weight = nn.Parameter(weight, requires_grad=linear.weight.requires_grad)
+    if linear.bias is not None:
+        bias = linear.bias.detach()
+        smaller.bias = nn.Parameter(
+            bias.index_select(0, index) if dim == 0 else bias.clone(), requires_grad=linear.bias.requires_grad
+        )
+    return smaller.train(linear.training)

@@ -1,0 +1,42 @@
+"""The position-wise bricks: widen, narrow, add and normalise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from .activation import ACTIVATIONS
+
+
+class Intermediate(nn.Module):
+    """The first half of the feed-forward: widen and activate."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int, activation: str):
+        super().__init__()
+        self.dense = nn.Linear(hidden_size, intermediate_size)
+        self.intermediate_act_fn = ACTIVATIONS[activation]()
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        return self.intermediate_act_fn(self.dense(hidden_states))
+
+
+class AddNorm(nn.Module):
+    """Project, drop out, add the residual, then normalise ("post-norm")."""
+
+    def __init__(self, in_size: int, hidden_size: int, eps: float, dropout: float):
+        super().__init__()
+        self.dense = nn.Linear(in_size, hidden_size)
+        self.LayerNorm = nn.LayerNorm(hidden_size, eps=eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
+        return self.LayerNorm(self.dropout(self.dense(hidden_states)) + input_tensor)
+
+
+def in_chunks(function: Callable[[Tensor], Tensor], rows: int, x: Tensor, dim: int = 0) -> Tensor:
+    """Apply a position-wise function to a few rows at a time: the same numbers, less memory. 0 rows = all at once."""
+    if rows <= 0 or x.shape[dim] <= rows:
+        return function(x)
+    return torch.cat([function(part) for part in x.split(rows, dim)], dim)

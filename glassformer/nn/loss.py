@@ -1,0 +1,43 @@
+"""The losses of the heads. A label of -100 never counts."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..errors import InputError
+
+IGNORED = -100
+
+
+def label_loss(logits: Tensor, labels: Tensor, classes: int | None = None, ignored: int = IGNORED) -> Tensor:
+    """Mean cross-entropy over all labels that count: ... V and ... -> a number."""
+    classes = classes or logits.shape[-1]
+    labels = labels.reshape(-1)
+    wrong = ((labels != ignored) & ((labels < 0) | (labels >= classes))).nonzero()
+    if len(wrong):
+        raise InputError(f"label {int(labels[wrong[0]])} at place {int(wrong[0])} is not between 0 and {classes - 1}")
+    return F.cross_entropy(logits.reshape(-1, classes), labels, ignore_index=ignored)
+
+
+def text_loss(logits: Tensor, labels: Tensor, problem_type: str) -> Tensor:
+    """The loss of a text classifier: `regression`, `single_label_classification`, `multi_label_classification`."""
+    if problem_type == "regression":
+        if logits.shape[-1] == 1:
+            return F.mse_loss(logits.squeeze(-1), labels.reshape(-1).to(logits.dtype))
+        return F.mse_loss(logits, labels.to(logits.dtype))
+    if problem_type == "single_label_classification":
+        return label_loss(logits, labels)
+    if labels.shape != logits.shape:
+        raise InputError(f"multi-label classification takes labels of shape {list(logits.shape)}, got {list(labels.shape)}")
+    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+
+
+def span_loss(start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+    """The loss of extractive answers: positions beyond the text are left out, negative ones count as 0."""
+    length = start_logits.shape[1]
+    losses = []
+    for logits, places in ((start_logits, starts), (end_logits, ends)):
+        places = places.reshape(-1).clamp(0, length)
+        losses.append(F.cross_entropy(logits, places, ignore_index=length))
+    return (losses[0] + losses[1]) / 2

@@ -1,0 +1,137 @@
+"""Padding is a file format, not a computation.
+
+At the door a padded batch ``B T`` becomes a stream of its N real tokens; everything position-wise runs on ``N C``.
+Sequences of one length stand side by side in the stream, so that attention can look at each such run as a dense
+``count, length`` block without copying, padding or masking anything. At the exit the rows return to ``B T C``.
+
+>>> import torch
+>>> layout = Layout.of(torch.tensor([[1, 1, 1], [1, 0, 0]]))
+>>> layout.pack(torch.tensor([[11, 12, 13], [21, 0, 0]])).tolist()
+[21, 11, 12, 13]
+>>> layout.unpack(torch.tensor([21, 11, 12, 13])).tolist()
+[[11, 12, 13], [21, 0, 0]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+
+class Run(NamedTuple):
+    """Sequences of equal length that stand one after the other in the stream."""
+
+    start: int  # row of the stream where the first of them begins
+    count: int
+    length: int
+    column: int  # column of the batch where each of them begins
+    members: tuple[int, ...]  # which sequences of the batch they are
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where every row of the stream stands in the caller's batch."""
+
+    batch: int
+    length: int
+    runs: tuple[Run, ...]
+    index: Tensor | None = None  # N: place of each row in the flattened batch; None when every place is taken in order
+    mask: Tensor | None = None  # added to the scores, broadcast to B H T S; only where runs cannot say who sees whom
+    causal: bool = False
+
+    @classmethod
+    def full(cls, batch: int, length: int, mask: Tensor | None = None, causal: bool = False) -> Layout:
+        """Every position is a real token; an additive `mask`, if any, says which keys are seen."""
+        run = Run(0, batch, length, 0, tuple(range(batch)))
+        return cls(batch, length, (run,), mask=mask, causal=causal and mask is None)
+
+    @classmethod
+    def of(cls, attention_mask: Tensor, causal: bool = False) -> Layout | None:
+        """The layout that leaves out what `attention_mask` (B T) hides, or None if a sequence has holes in it."""
+        batch, length = attention_mask.shape
+        seen = attention_mask.bool()
+        lengths = seen.sum(1)
+        starts = seen.int().argmax(1)
+        ends = length - seen.flip(1).int().argmax(1)
+        table = torch.stack((lengths, starts, ends)).tolist()  # the one moment a device has to wait for the host
+        for row, (size, start, end) in enumerate(zip(*table, strict=True)):
+            if size == 0:
+                raise InputError(f"attention_mask hides every position of sequence {row}: it has no token to read")
+            if size != end - start:
+                return None
+        if min(table[0]) == length:
+            return cls.full(batch, length, causal=causal)
+
+        order = sorted(range(batch), key=lambda row: (table[0][row], table[1][row]))
+        runs: list[Run] = []
+        row = 0
+        for member in order:
+            size, start = table[0][member], table[1][member]
+            last = runs[-1] if runs else None
+            if last and (last.length, last.column) == (size, start):
+                runs[-1] = last._replace(count=last.count + 1, members=(*last.members, member))
+            else:
+                runs.append(Run(row, 1, size, start, (member,)))
+            row += size
+        chosen = torch.tensor(order, device=seen.device)
+        sequence, column = seen[chosen].nonzero(as_tuple=True)
+        return cls(batch, length, tuple(runs), index=chosen[sequence] * length + column, causal=causal)
+
+    @property
+    def rows(self) -> int:
+        """How many real tokens there are."""
+        return sum(run.count * run.length for run in self.runs)
+
+    def columns(self, device: torch.device) -> Tensor:
+        """The column of the batch that every row stands in."""
+        if self.index is None:
+            return torch.arange(self.length, device=device).repeat(self.batch)  # N
+        return self.index % self.length  # N
+
+    def pack(self, x: Tensor) -> Tensor:
+        """B T ... -> N ..."""
+        flat = x.reshape(self.batch * self.length, *x.shape[2:])
+        return flat if self.index is None else flat[self.index]
+
+    def unpack(self, rows: Tensor, fill: float = 0.0) -> Tensor:
+        """N ... -> B T ..., with `fill` at the padded positions."""
+        shape = (self.batch, self.length, *rows.shape[1:])
+        if self.index is None:
+            return rows.reshape(shape)
+        flat = rows.new_full((self.batch * self.length, *rows.shape[1:]), fill)
+        return flat.index_copy(0, self.index, rows).reshape(shape)
+
+    def heads(self, rows: Tensor) -> Tensor:
+        """N H D -> B H T D, the form in which keys and values are kept between calls."""
+        return self.unpack(rows).transpose(1, 2)
+
+    def first(self, rows: Tensor) -> Tensor:
+        """The first real token of every sequence, in the batch's order: N C -> B C."""
+        if self.index is None:
+            return rows.reshape(self.batch, self.length, -1)[:, 0]
+        place = {member: run.start + i * run.length for run in self.runs for i, member in enumerate(run.members)}
+        return rows[[place[member] for member in range(self.batch)]]
+
+    def with_mask(self, mask: Tensor | None) -> Layout:
+        return replace(self, mask=mask, causal=self.causal and mask is None)
+
+
+def paired_runs(queries: Layout, keys: Layout) -> Iterator[tuple[Run, Run]]:
+    """Runs in which each sequence of `queries` meets the same sequence of `keys`."""
+    if queries.runs is keys.runs or [r.members for r in queries.runs] == [r.members for r in keys.runs]:
+        yield from zip(queries.runs, keys.runs, strict=True)
+        return
+    place = {
+        member: Run(run.start + i * run.length, 1, run.length, run.column, (member,))
+        for run in keys.runs
+        for i, member in enumerate(run.members)
+    }
+    for run in queries.runs:
+        for i, member in enumerate(run.members):
+            yield Run(run.start + i * run.length, 1, run.length, run.column, (member,)), place[member]
