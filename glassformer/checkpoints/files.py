@@ -1,0 +1,198 @@
+"""Small files that are never seen half written, and JSON that is never trusted.
+
+Every file is written beside its final name, flushed to the disk and renamed, so that a reader, or a machine that
+loses power, meets either the old file or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from glassformer.errors import CheckpointError, DamagedFileError
+
+JSON_LIMIT = 64 * 2**20  # bytes: the largest real vocabulary is a fifth of this
+
+# A temporary carries its writer's process number, so that one left by a dead process can be told from one in use.
+TEMPORARY = re.compile(r"\..+\.(\d+)-[0-9a-f]{8}\.glassformer-tmp")
+ONE_DAY = 24 * 3600
+
+_in_use: set[Path] = set()
+
+
+def write_atomically(path: str | os.PathLike, data: bytes | str) -> None:
+    """Replace a file in one step: whatever happens, its name holds the old content or the new.
+
+    Text is written as UTF-8. Raises CheckpointError, with the old file intact, when the disk is full or refuses.
+    """
+    with open_atomically(path) as file:
+        file.write(data.encode("utf-8") if isinstance(data, str) else data)
+
+
+@contextlib.contextmanager
+def open_atomically(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """Open a file for writing that takes its name only when the block ends well.
+
+    A failed block leaves no trace; a failure of the disk becomes a CheckpointError that names the file.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.glassformer-tmp")
+    _in_use.add(temporary)
+    try:
+        try:
+            with open(temporary, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        flush_folder(path.parent)
+    except OSError as error:
+        raise CheckpointError(f"could not write {path}: {reason_of(error)}") from error
+    finally:
+        _in_use.discard(temporary)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut, where the system can."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass  # some network and user-space file systems cannot flush a folder; the rename itself stands
+    finally:
+        os.close(descriptor)
+
+
+def remove_stale_temporaries(folder: str | os.PathLike) -> list[Path]:
+    """Remove what a killed save of ours left in a folder, and return it.
+
+    Only names of our own pattern are touched, and of these only the ones whose writer no longer runs; a number that
+    the system has given to another process since is recognised by the file's age.
+    """
+    removed = []
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return removed
+    except OSError as error:
+        raise CheckpointError(f"could not look into {folder}: {reason_of(error)}") from error
+    for name in names:
+        match = TEMPORARY.fullmatch(name)
+        path = Path(folder) / name
+        if match and _is_stale(path, int(match[1])):
+            with contextlib.suppress(OSError):  # another process may have removed it first
+                path.unlink()
+                removed.append(path)
+    return removed
+
+
+def _is_stale(path: Path, writer: int) -> bool:
+    if writer == os.getpid():
+        return path not in _in_use
+    try:
+        os.kill(writer, 0)  # signal 0 only asks whether the process exists
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        pass
+    try:
+        return time.time() - path.stat().st_mtime > ONE_DAY
+    except OSError:
+        return False
+
+
+def read_json(
+    path: str | os.PathLike, what: str = "config.json", *, limit: int = JSON_LIMIT, unique: bool = False
+) -> dict[str, Any]:
+    """Read a JSON object from a file that may be damaged or hostile.
+
+    `what` says in errors what the file is meant to be. With `unique`, a key given twice is refused as well.
+    Raises DamagedFileError with the reason, and the line where the JSON goes wrong.
+    """
+    path = Path(path)
+    shown = str(path) if path.name == what else f"{path} ({what})"
+    raw = _read_bounded(path, shown, limit)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DamagedFileError(f"{shown} is not UTF-8 text: byte {raw[error.start]:#04x} in line {line}") from error
+    if not text.strip():
+        raise DamagedFileError(f"{shown} is empty")
+    try:
+        value = json.loads(text, object_pairs_hook=unique_keys if unique else None)
+    except json.JSONDecodeError as error:
+        raise DamagedFileError(f"{shown} is not valid JSON: {error.msg} in line {error.lineno}") from error
+    except RecursionError as error:
+        raise DamagedFileError(f"{shown} is nested too deeply") from error
+    except ValueError as error:
+        raise DamagedFileError(f"{shown} is not usable: {error}") from error
+    if not isinstance(value, dict):
+        raise DamagedFileError(f"{shown} must hold a JSON object, got {_KINDS.get(type(value), 'a number')}")
+    return value
+
+
+_KINDS = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise ValueError(f"it names {clip(twice)} twice")
+    return result
+
+
+def _read_bounded(path: Path, shown: str, limit: int) -> bytes:
+    with open_regular(path, shown) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise DamagedFileError(f"{shown} has {size:,} bytes, more than the {limit:,} that are read")
+        return file.read(limit)
+
+
+@contextlib.contextmanager
+def open_regular(path: Path, shown: str | None = None) -> Iterator[BinaryIO]:
+    """Open a file for reading, and nothing that only looks like one: a pipe would block, a device never end."""
+    shown = shown or str(path)
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise DamagedFileError(f"{shown} is not a file")
+        file = open(path, "rb")  # noqa: SIM115 - closed below
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{shown} does not exist") from error
+    except OSError as error:
+        raise CheckpointError(f"could not read {shown}: {reason_of(error)}") from error
+    except ValueError as error:  # a NUL in the name
+        raise CheckpointError(f"{shown!r} is not a file name: {error}") from error
+    with file:
+        try:
+            yield file
+        except OSError as error:
+            raise CheckpointError(f"could not read {shown}: {reason_of(error)}") from error
+
+
+def reason_of(error: OSError) -> str:
+    """The system's own words for a failure, without numbers and paths."""
+    return (error.strerror or str(error)).lower()
+
+
+def clip(text: str, length: int = 80) -> str:
+    """Quote a string from an untrusted file so that it stays one short printable line."""
+    shown = ascii(text[: length + 1]) if not text.isprintable() else repr(text[: length + 1])
+    return shown if len(text) <= length else f"{shown[:length]}...{shown[0]}"
