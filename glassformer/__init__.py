@@ -1,0 +1,54 @@
+"""Transformers you can see through.
+
+Every public name can be imported from here; its module, and torch with it, is loaded when the name is first used.
+
+>>> from glassformer import BertTokenizer, BertModel
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "errors": """GlassformerError ConfigError InputError TokenizerError ArgumentError CheckpointError WeightsError
+        DamagedFileError UnsafeFileError HubError""",
+    "text.tokenizer": "PreTrainedTokenizer",
+    "text.encoding": "BatchEncoding",
+    "text.bert": "BertTokenizer BertTokenizerFast",
+    "text.auto": "AutoTokenizer",
+    "text.train": "train_vocabulary",
+    "checkpoints.config": "PretrainedConfig",
+    "models.base": "PreTrainedModel count_parameters freeze",
+    "models.outputs": """ModelOutput BaseModelOutput BaseModelOutputWithPastAndCrossAttentions
+        BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput MaskedLMOutput
+        CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput
+        MultipleChoiceModelOutput TokenClassifierOutput QuestionAnsweringModelOutput""",
+    "models.bert": "BertConfig BertModel BertPreTrainedModel",
+    "models.bert_heads": """BertForPreTraining BertForMaskedLM BertLMHeadModel BertForNextSentencePrediction
+        BertForSequenceClassification BertForMultipleChoice BertForTokenClassification BertForQuestionAnswering""",
+    "models.auto": """AutoConfig AutoModel AutoModelForPreTraining AutoModelForMaskedLM AutoModelForCausalLM
+        AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForMultipleChoice
+        AutoModelForTokenClassification AutoModelForQuestionAnswering""",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = ["__version__", *_HOME_OF]
+
+
+def __getattr__(name: str):
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
+    import difflib
+
+    close = difflib.get_close_matches(name, _HOME_OF, n=1)
+    hint = f", did you mean {close[0]!r}?" if close else ""
+    raise AttributeError(f"glassformer has no {name!r}{hint}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

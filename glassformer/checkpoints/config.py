@@ -1,0 +1,339 @@
+"""Configurations: complete, checked when made and whenever a field is assigned, written as Hugging Face writes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..errors import ArgumentError, ConfigError, nearest
+from .files import read_json, write_atomically
+from .hub import CONFIG_FILES, find_folder
+
+log = logging.getLogger("glassformer")
+
+CONFIG_FILE = "config.json"
+
+# Keys that change the computation in some architecture. One that its own architecture does not know is refused
+# unless it is switched off; every other unknown key is kept and written back.
+COMPUTING_KEYS = frozenset(
+    """attention_bias attention_type attn_layers attention_window block_size conv_kernel_size embedding_size
+    head_ratio hidden_groups inner_group_num kernel_fn layerdrop layer_norm_type lsh_num_chunks_after
+    n_embd n_head n_layer norm_first normalization_type num_hidden_groups num_key_value_heads
+    parallel_attention pos_att_type pre_norm prenorm quantization_config relative_attention
+    relative_attention_num_buckets residual_scale rope_scaling rope_theta rotary rotary_emb_base rotary_pct
+    rotary_value sliding_window sparse_attention use_alibi use_glu use_rms_norm""".split()
+)
+CODE_KEYS = ("auto_map", "custom_pipelines", "trust_remote_code")
+
+
+def is_switched_off(value: object) -> bool:
+    return value is None or value is False or value in (0, "", [], {})
+
+
+# A check takes the field's name and value and returns the value to keep, or raises ConfigError.
+Check = Callable[[str, Any], Any]
+
+
+def whole(default: int | None, low: int = 1, high: int = 2**31 - 1, optional: bool = False) -> Any:
+    """A whole number between `low` and `high`."""
+
+    def check(name: str, value: Any) -> int | None:
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ConfigError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
+        return value
+
+    return field(default=default, metadata={"check": check})
+
+
+def number(default: float | None, low: float, high: float, optional: bool = False) -> Any:
+    """A number between `low` and `high`."""
+
+    def check(name: str, value: Any) -> float | None:
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise ConfigError(f"{name} must be a number from {low} to {high}, got {value!r}")
+        return value
+
+    return field(default=default, metadata={"check": check})
+
+
+def flag(default: bool) -> Any:
+    """True or False."""
+
+    def check(name: str, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} must be true or false, got {value!r}")
+        return value
+
+    return field(default=default, metadata={"check": check})
+
+
+def choice(default: str | None, accepted: Collection[str | None]) -> Any:
+    """One of the `accepted` words."""
+
+    def check(name: str, value: Any) -> str | None:
+        if not isinstance(value, (str, type(None))) or value not in accepted:
+            words = ", ".join(str(word) for word in accepted)
+            raise ConfigError(f"{name} must be one of {words}; got {value!r}")
+        return value
+
+    return field(default=default, metadata={"check": check})
+
+
+def kept(default: Any, kinds: type | tuple[type, ...]) -> Any:
+    """A value that no computation reads, or None."""
+
+    def check(name: str, value: Any) -> Any:
+        if value is not None and not isinstance(value, kinds):
+            raise ConfigError(f"{name} cannot be {value!r}")
+        return value
+
+    return field(default=default, metadata={"check": check})
+
+
+def check_labels(name: str, value: Any) -> dict[int, str] | None:
+    if value is None:
+        return None
+    try:
+        return {int(key): str(label) for key, label in value.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(f"{name} must map whole numbers to names, got {value!r}") from None
+
+
+def check_label_ids(name: str, value: Any) -> dict[str, int] | None:
+    if value is None:
+        return None
+    try:
+        return {str(label): int(key) for label, key in value.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(f"{name} must map names to whole numbers, got {value!r}") from None
+
+
+def check_pruned_heads(name: str, value: Any) -> dict[int, list[int]]:
+    try:
+        return {int(layer): sorted({int(head) for head in heads}) for layer, heads in (value or {}).items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(f"{name} must map layers to lists of heads, got {value!r}") from None
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class PretrainedConfig:
+    """The fields that every architecture has."""
+
+    model_type: ClassVar[str] = ""
+    FILE_NAMES: ClassVar[Mapping[str, str]] = {}  # names used in this architecture's files -> ours
+
+    output_attentions: bool = flag(False)
+    output_hidden_states: bool = flag(False)
+    return_dict: bool = flag(True)
+    num_labels: int = whole(2, high=100_000)
+    id2label: dict[int, str] | None = field(default=None, metadata={"check": check_labels})
+    label2id: dict[str, int] | None = field(default=None, metadata={"check": check_label_ids})
+    problem_type: str | None = choice(
+        None, (None, "regression", "single_label_classification", "multi_label_classification")
+    )
+    pruned_heads: dict[int, list[int]] = field(default_factory=dict, metadata={"check": check_pruned_heads})
+    tie_word_embeddings: bool = flag(True)
+    is_decoder: bool = flag(False)
+    is_encoder_decoder: bool = flag(False)
+    add_cross_attention: bool = flag(False)
+    chunk_size_feed_forward: int = whole(0, low=0)
+    pad_token_id: int | None = whole(None, low=0, optional=True)
+    bos_token_id: int | None = whole(None, low=0, optional=True)
+    eos_token_id: int | list[int] | None = kept(None, (int, list))
+    architectures: list[str] | None = kept(None, list)
+    tokenizer_class: str | None = kept(None, str)
+    task_specific_params: dict | None = kept(None, dict)
+    finetuning_task: str | None = kept(None, str)
+    torch_dtype: str | None = kept(None, str)
+    name_or_path: str = kept("", str)
+
+    def __new__(cls, *args: Any, **fields: Any) -> PretrainedConfig:
+        for name in fields:
+            if name not in cls.__dataclass_fields__ and name not in cls.FILE_NAMES:
+                raise ArgumentError(f"{cls.__name__} has no field {name!r}{nearest(name, cls.field_names())}")
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        self.__dict__["extra"] = {}  # keys of the file that nothing here reads
+        if self.id2label is None:
+            self._name_labels()
+        elif self.num_labels == type(self).num_labels:
+            self.num_labels = max(1, len(self.id2label))
+        self.validate()
+
+    def validate(self) -> None:
+        """Check what concerns several fields at once: when the config is made, and when a model is built from it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        name = self.FILE_NAMES.get(name, name)
+        spec = type(self).__dataclass_fields__.get(name)
+        if spec is None:
+            raise ConfigError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
+        check = spec.metadata.get("check")
+        super().__setattr__(name, check(name, value) if check else value)
+        if "extra" not in self.__dict__:  # still being made
+            return
+        if name == "num_labels" and value != len(self.id2label or {}):
+            self._name_labels()
+        elif name == "id2label" and value is not None:
+            self.__dict__["num_labels"] = max(1, len(self.id2label))
+            self.__dict__["label2id"] = {label: key for key, label in self.id2label.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        ours = type(self).FILE_NAMES.get(name)
+        if ours is not None:
+            return getattr(self, ours)
+        extra = self.__dict__.get("extra", {})
+        if name in extra:
+            return extra[name]
+        raise AttributeError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
+
+    def _name_labels(self) -> None:
+        self.__dict__["id2label"] = {i: f"LABEL_{i}" for i in range(self.num_labels)}
+        self.__dict__["label2id"] = {label: i for i, label in self.id2label.items()}
+
+    @classmethod
+    def field_names(cls) -> list[str]:
+        return [spec.name for spec in dataclasses.fields(cls)]
+
+    @property
+    def use_return_dict(self) -> bool:
+        return self.return_dict
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], **fields: Any) -> PretrainedConfig:
+        """Make a configuration from the keys of a config.json; `fields` win over them."""
+        values = dict(values)
+        if isinstance(values.get("model_type"), str) and cls.model_type and values["model_type"] != cls.model_type:
+            raise ConfigError(f"model_type is {values['model_type']!r}, but {cls.__name__} reads {cls.model_type!r}")
+        for key in CODE_KEYS:
+            if not is_switched_off(values.get(key)):
+                raise ConfigError(f"{key} asks to run code that came with the checkpoint; that is never done")
+        known = {spec.name: spec for spec in dataclasses.fields(cls)}
+        values.pop("model_type", None)
+        values["name_or_path"] = values.pop("_name_or_path", values.get("name_or_path")) or ""
+        values["torch_dtype"] = values.pop("dtype", None) or values.get("torch_dtype")
+        ours, extra = {}, {}
+        for key, value in values.items():
+            name = cls.FILE_NAMES.get(key, key)
+            if name not in known:
+                if key in COMPUTING_KEYS and not is_switched_off(value):
+                    raise ConfigError(f"{key} = {value!r} changes the computation in a way {cls.__name__} does not know")
+                close = difflib.get_close_matches(key, known, n=1, cutoff=0.93)
+                if close:
+                    raise ConfigError(f"config key {key!r} is not known, did you mean {close[0]!r}?")
+                extra[key] = value
+            elif value is None and "check" in known[name].metadata and known[name].default is not None:
+                continue  # a null stands for the default
+            else:
+                ours[name] = value
+        labels = ours.get("id2label")
+        if isinstance(labels, Mapping) and labels and "num_labels" in ours and len(labels) != ours["num_labels"]:
+            extra["num_labels_in_file"] = ours.pop("num_labels")  # settled when the weights are seen
+        config = cls(**ours)
+        config.extra.update(extra)
+        config.update(fields)
+        return config
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | Path,
+        *,
+        cache_dir: str | Path | None = None,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        local_files_only: bool = False,
+        endpoint: str | list[str] | None = None,
+        **fields: Any,
+    ) -> PretrainedConfig:
+        """Read the configuration of a folder or a hub name; further keywords are fields to set.
+
+        >>> BertConfig.from_pretrained("./bert-base-uncased/", output_attentions=True)  # doctest: +SKIP
+        """
+        folder = find_folder(
+            name_or_path,
+            files=CONFIG_FILES,
+            cache_dir=cache_dir,
+            revision=revision,
+            token=token,
+            local_files_only=local_files_only,
+            endpoint=endpoint,
+        )
+        path = folder if folder.is_file() else folder / CONFIG_FILE
+        if not path.exists():
+            raise ConfigError(f"{folder} holds no {CONFIG_FILE}")
+        try:
+            config = cls.from_dict(read_json(path), **fields)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+        config.name_or_path = str(name_or_path)
+        return config
+
+    def update(self, fields: Mapping[str, Any]) -> None:
+        """Set several fields; a name that is no field raises and suggests."""
+        for name in fields:
+            if self.FILE_NAMES.get(name, name) not in type(self).__dataclass_fields__:
+                raise ArgumentError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, under the names this architecture's files use."""
+        file_names = {ours: theirs for theirs, ours in reversed(self.FILE_NAMES.items())}
+        values = {file_names.get(name, name): self.__dict__[name] for name in self.field_names()}
+        values = {**self.extra, **values, "model_type": self.model_type}
+        values["_name_or_path"] = values.pop("name_or_path")
+        return json.loads(json.dumps(values))
+
+    def to_diff_dict(self) -> dict[str, Any]:
+        """What a config.json holds: the architecture's own fields, and common ones that differ from their default."""
+        common = {spec.name: spec for spec in dataclasses.fields(PretrainedConfig)}
+        labels_are_plain = self.id2label == {i: f"LABEL_{i}" for i in range(self.num_labels)}
+        values = self.to_dict()
+        for name, spec in common.items():
+            if name in values and name not in type(self).__annotations__ and values[name] in (spec.default, {}):
+                del values[name]
+        if labels_are_plain and self.num_labels == PretrainedConfig.num_labels:
+            values.pop("id2label", None), values.pop("label2id", None)
+        values.pop("num_labels", None)  # id2label says it
+        values.pop("num_labels_in_file", None)
+        if not values["_name_or_path"]:
+            del values["_name_or_path"]
+        return dict(sorted(values.items()))
+
+    def to_json_string(self) -> str:
+        return json.dumps(self.to_diff_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json into `folder`."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        values = self.to_diff_dict()
+        values.pop("_name_or_path", None)  # a path of this machine means nothing on another
+        text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+        write_atomically(Path(folder) / CONFIG_FILE, text)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} {self.to_json_string()}"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and {**self.to_dict(), "_name_or_path": ""} == {
+            **other.to_dict(),
+            "_name_or_path": "",
+        }
+
+    __hash__ = None  # type: ignore[assignment]

@@ -1,0 +1,128 @@
+"""Weights from a checkpoint into a model: all of them, of the right shape and finite, or one error that lists them all."""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import WeightsError
+from .keymap import KeyMap
+from .weights import Weights
+
+log = logging.getLogger("glassformer")
+
+
+@dataclass
+class LoadReport:
+    """What a load found. `model.load_report` keeps it."""
+
+    initialised: list[str] = field(default_factory=list)  # parts that the checkpoint lacks, drawn at random
+    unused: list[str] = field(default_factory=list)  # weights of the file that the model has no place for
+    tolerated: list[str] = field(default_factory=list)  # weights that the caller allowed to be wrong
+    notes: list[str] = field(default_factory=list)
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether every value is finite; a sum is much cheaper than a look at each value and settles nearly all cases."""
+    if not tensor.is_floating_point() or bool(tensor.sum().isfinite()):
+        return True
+    return bool(tensor.isfinite().all())
+
+
+def load_weights(
+    model: nn.Module,
+    weights: Weights,
+    keymap: KeyMap,
+    *,
+    prefixed: bool,
+    tied: dict[str, str],
+    dtype: torch.dtype | None = None,
+    ignore_mismatched_sizes: bool = False,
+    tolerate: Sequence[str] = (),
+) -> LoadReport:
+    """Assign the weights of a checkpoint to `model`, whose parameters stand on the meta device.
+
+    `tied` maps names that are another parameter under a second name to the first one. `tolerate` holds patterns of
+    weights that may be missing, misshapen or not finite; those are left for the caller to initialise. A half-precision
+    file is widened to `dtype` (None keeps what the file has).
+    """
+    places, twice = keymap.read(weights.names(), prefixed)
+    for alias, name in tied.items():
+        if alias in places:
+            places.setdefault(name, places[alias])  # a file may hold either name
+    wanted = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if name not in tied}
+    report = LoadReport(unused=sorted(places[name] for name in places.keys() - wanted.keys() - tied.keys()))
+    faults = [f"{name}: stands in the file twice under different names" for name in twice]
+
+    present_parts = {keymap.part(name) for name in places} - {None}
+    absent: list[str] = []
+    for name, parameter in wanted.items():
+        tolerated = any(fnmatch.fnmatchcase(name, pattern) for pattern in tolerate)
+        part = keymap.part(name)
+        fault = None
+        if name not in places:
+            if part is not None and part not in present_parts:
+                absent.append(name)
+                if part not in report.initialised:
+                    report.initialised.append(part)
+                continue
+            fault = "missing"
+        else:
+            info = weights.info(places[name])
+            if tuple(info.shape) != tuple(parameter.shape):
+                fault = f"shape {list(info.shape)} in the file, {list(parameter.shape)} in the model"
+                if part is not None and ignore_mismatched_sizes:
+                    tolerated = True
+            elif info.dtype.is_floating_point != parameter.dtype.is_floating_point:
+                fault = f"type {info.dtype} in the file, {parameter.dtype} in the model"
+        if fault is None:
+            continue
+        if tolerated:
+            report.tolerated.append(name)
+            absent.append(name)
+        else:
+            faults.append(f"{name}: {fault}")
+    refuse(faults, weights)
+
+    ready = {}
+    for name in wanted:
+        if name in absent:
+            continue
+        tensor = weights.read(places[name])
+        if not is_finite(tensor):
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in tolerate):
+                report.tolerated.append(name)
+            else:
+                faults.append(f"{name}: holds NaN or infinite values")
+        ready[name] = tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
+    for alias, name in tied.items():
+        if alias in places and name in ready and alias != name:
+            copy = weights.read(places[alias])
+            if copy.shape != ready[name].shape or not torch.equal(copy.to(ready[name].dtype), ready[name]):
+                faults.append(
+                    f"{alias}: differs from {name}, which it should be (tie_word_embeddings=False keeps both apart)"
+                )
+    refuse(faults, weights)
+
+    for name, tensor in ready.items():
+        owner, _, leaf = name.rpartition(".")
+        module = model.get_submodule(owner)
+        old = getattr(module, leaf)
+        if isinstance(old, nn.Parameter):
+            setattr(module, leaf, nn.Parameter(tensor, requires_grad=old.requires_grad))
+        else:
+            setattr(module, leaf, tensor)
+    return report
+
+
+def refuse(faults: list[str], weights: Weights) -> None:
+    """Raise one error that names every fault."""
+    if faults:
+        shown = "\n  ".join(faults[:50]) + (f"\n  ... and {len(faults) - 50} more" if len(faults) > 50 else "")
+        where = ", ".join(sorted(path.name for path in weights.files))
+        raise WeightsError(f"{len(faults)} weights in {where} do not fit the model:\n  {shown}")

@@ -1,0 +1,117 @@
+"""The Auto classes: a folder's own config says which architecture it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..checkpoints.config import CONFIG_FILE, PretrainedConfig
+from ..checkpoints.files import read_json
+from ..checkpoints.hub import CONFIG_FILES, find_folder
+from ..errors import ConfigError, nearest
+from .base import PreTrainedModel
+from .bert import BertConfig, BertModel
+from .bert_heads import (
+    BertForMaskedLM,
+    BertForMultipleChoice,
+    BertForNextSentencePrediction,
+    BertForPreTraining,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    BertLMHeadModel,
+)
+
+CONFIGS: dict[str, type[PretrainedConfig]] = {"bert": BertConfig}
+HUB_ARGUMENTS = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
+
+
+class AutoConfig:
+    """Reads any configuration that glassformer knows."""
+
+    @classmethod
+    def from_pretrained(cls, name_or_path: str | Path, **arguments: Any) -> PretrainedConfig:
+        """The configuration of a folder or hub name, of the class that its `model_type` names."""
+        hub = {name: arguments[name] for name in HUB_ARGUMENTS if name in arguments}
+        folder = find_folder(name_or_path, files=CONFIG_FILES, **hub)
+        path = folder if folder.is_file() else folder / CONFIG_FILE
+        if not path.exists():
+            raise ConfigError(f"{folder} holds no {CONFIG_FILE}")
+        return cls.for_model(read_json(path).get("model_type"), path).from_pretrained(name_or_path, **arguments)
+
+    @staticmethod
+    def for_model(model_type: Any, path: str | Path = CONFIG_FILE) -> type[PretrainedConfig]:
+        """The class of configuration for a `model_type`."""
+        if model_type is None:
+            raise ConfigError(f"{path} has no model_type; load it with its own class, such as BertConfig")
+        if not isinstance(model_type, str) or model_type not in CONFIGS:
+            hint = nearest(str(model_type), CONFIGS)
+            raise ConfigError(f"{path}: model_type {model_type!r} is not one of {', '.join(CONFIGS)}{hint}")
+        return CONFIGS[model_type]
+
+
+class AutoBase:
+    """Makes a model of the right class for what it should do."""
+
+    models: ClassVar[dict[type[PretrainedConfig], type[PreTrainedModel]]] = {}
+
+    def __init__(self) -> None:
+        name = type(self).__name__
+        raise TypeError(f"{name} is made by {name}.from_pretrained(folder) or {name}.from_config(config)")
+
+    @classmethod
+    def model_class(cls, config: PretrainedConfig) -> type[PreTrainedModel]:
+        if type(config) not in cls.models:
+            known = ", ".join(kind.__name__ for kind in cls.models)
+            raise ConfigError(f"{cls.__name__} takes a {known}, got a {type(config).__name__}")
+        return cls.models[type(config)]
+
+    @classmethod
+    def from_pretrained(cls, name_or_path: str | Path, **arguments: Any) -> PreTrainedModel:
+        """Load a folder or hub name; arguments as in `PreTrainedModel.from_pretrained`."""
+        config = arguments.get("config")
+        if not isinstance(config, PretrainedConfig):
+            hub = {name: arguments[name] for name in HUB_ARGUMENTS if name in arguments}
+            config = AutoConfig.from_pretrained(config or name_or_path, **hub)
+        return cls.model_class(config).from_pretrained(name_or_path, **arguments)
+
+    @classmethod
+    def from_config(cls, config: PretrainedConfig) -> PreTrainedModel:
+        """A new model with random weights."""
+        return cls.model_class(config)(config)
+
+
+class AutoModel(AutoBase):
+    models = {BertConfig: BertModel}
+
+
+class AutoModelForPreTraining(AutoBase):
+    models = {BertConfig: BertForPreTraining}
+
+
+class AutoModelForMaskedLM(AutoBase):
+    models = {BertConfig: BertForMaskedLM}
+
+
+class AutoModelForCausalLM(AutoBase):
+    models = {BertConfig: BertLMHeadModel}
+
+
+class AutoModelForNextSentencePrediction(AutoBase):
+    models = {BertConfig: BertForNextSentencePrediction}
+
+
+class AutoModelForSequenceClassification(AutoBase):
+    models = {BertConfig: BertForSequenceClassification}
+
+
+class AutoModelForMultipleChoice(AutoBase):
+    models = {BertConfig: BertForMultipleChoice}
+
+
+class AutoModelForTokenClassification(AutoBase):
+    models = {BertConfig: BertForTokenClassification}
+
+
+class AutoModelForQuestionAnswering(AutoBase):
+    models = {BertConfig: BertForQuestionAnswering}

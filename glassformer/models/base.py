@@ -1,0 +1,419 @@
+"""What every model can do: load, save, tie, resize, prune, freeze and count."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..checkpoints.config import PretrainedConfig
+from ..checkpoints.hub import WEIGHT_FILES, find_folder
+from ..checkpoints.keymap import KeyMap
+from ..checkpoints.load import LoadReport, load_weights
+from ..checkpoints.weights import Weights, open_weights, write_weights
+from ..errors import ArgumentError, ConfigError, InputError, refuse_unknown
+from ..nn.mask import additive_mask, check_mask
+from ..nn.stream import Layout
+from .outputs import ModelOutput, Tensors
+
+log = logging.getLogger("glassformer")
+
+Model = TypeVar("Model", bound="PreTrainedModel")
+
+
+@dataclass
+class BodyOutput:
+    """What a body gives its heads: the rows of the stream and their layout."""
+
+    rows: Tensor  # N C
+    layout: Layout
+    pooled: Tensor | None = None  # B C
+    past_key_values: tuple[Tensors, ...] | None = None
+    hidden_states: Tensors | None = None  # each B T C
+    attentions: Tensors | None = None
+    cross_attentions: Tensors | None = None
+
+    @classmethod
+    def of(cls, encoded: ModelOutput, layout: Layout, pooled: Tensor | None) -> BodyOutput:
+        states = encoded.hidden_states
+        return cls(
+            rows=encoded.last_hidden_state,
+            layout=layout,
+            pooled=pooled,
+            past_key_values=encoded.past_key_values,
+            hidden_states=None if states is None else tuple(layout.unpack(state) for state in states),
+            attentions=encoded.attentions,
+            cross_attentions=encoded.cross_attentions,
+        )
+
+    @cached_property
+    def last_hidden_state(self) -> Tensor:
+        return self.hidden_states[-1] if self.hidden_states else self.layout.unpack(self.rows)  # B T C
+
+
+class PreTrainedModel(nn.Module):
+    """A model that lives in a Hugging Face checkpoint folder."""
+
+    config_class: ClassVar[type[PretrainedConfig]]
+    base_model_prefix: ClassVar[str]
+    keymap: ClassVar[KeyMap]
+
+    def __init__(self, config: PretrainedConfig):
+        super().__init__()
+        if not isinstance(config, self.config_class):
+            raise ConfigError(f"{type(self).__name__} takes a {self.config_class.__name__}, got {config!r:.80}")
+        config.validate()
+        self.config = copy.deepcopy(config)  # what happens to the caller's object later does not reach the model
+        self.load_report = LoadReport()
+
+    def post_init(self) -> None:
+        """Finish a freshly made model: draw the weights of its own parts, prune and tie as the config says."""
+        body = self.base_model
+        if body is not self:
+            self.config = body.config
+        if not any(parameter.is_meta for parameter in self.parameters()):
+            for name, child in self.named_children():
+                if child is not body or body is self:
+                    child.apply(self._init_weights)
+        if body is self:
+            for layer, heads in self.config.pruned_heads.items():
+                self.layer(layer).attention.prune_heads(heads)
+        self.tie_weights()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        raise NotImplementedError(f"{type(self).__name__} does not say how its weights are drawn")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        names = inspect.signature(self.forward).parameters
+        if not kwargs.keys() <= names.keys():
+            refuse_unknown(kwargs, names, type(self).__name__)
+        return super().__call__(*args, **kwargs)
+
+    @property
+    def base_model(self) -> nn.Module:
+        """The body without its head."""
+        return getattr(self, self.base_model_prefix, self)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(p.dtype for p in self.parameters() if p.is_floating_point())
+
+    def layer(self, index: int) -> nn.Module:
+        layers = self.base_model.encoder.layer
+        if not 0 <= index < len(layers):
+            raise InputError(f"there are layers 0 to {len(layers) - 1}, got {index}")
+        return layers[index]
+
+    # -- inputs ------------------------------------------------------------------------------------------------
+
+    def check_inputs(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
+        """Whichever of the two is given, after a look at its shape."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise InputError("give either input_ids or inputs_embeds" + (", not both" if input_ids is not None else ""))
+        given = input_ids if inputs_embeds is None else inputs_embeds
+        wanted = "B T" if inputs_embeds is None else "B T C"
+        if given.dim() != len(wanted.split()):
+            raise InputError(f"{'input_ids' if inputs_embeds is None else 'inputs_embeds'} must have the shape "
+                             f"{wanted}, got {list(given.shape)}")
+        if 0 in given.shape:
+            raise InputError(f"the batch is empty: its shape is {list(given.shape)}")
+        return given
+
+    def get_extended_attention_mask(
+        self, attention_mask: Tensor, input_shape: Sequence[int], device: torch.device | None = None
+    ) -> Tensor:
+        """The mask as a layer called directly takes it: 0 where seen, the type's lowest number where hidden."""
+        batch, length = input_shape
+        check_mask(attention_mask, batch, length)
+        device = device or attention_mask.device
+        mask = additive_mask(attention_mask, length, 0, self.config.is_decoder, self.dtype, device)
+        if mask is None:
+            mask = torch.zeros(batch, 1, 1, length, dtype=self.dtype, device=device)
+        return mask
+
+    def get_head_mask(self, head_mask: Tensor | None) -> Tensor | None:
+        """H, or layers H -> layers 1 H 1 1 (or five dimensions already)."""
+        if head_mask is None:
+            return None
+        layers = self.config.num_hidden_layers
+        if head_mask.dim() == 1:
+            head_mask = head_mask[None, None, :, None, None].expand(layers, -1, -1, -1, -1)
+        elif head_mask.dim() == 2:
+            head_mask = head_mask[:, None, :, None, None]
+        if head_mask.dim() != 5 or head_mask.shape[0] != layers:
+            raise InputError(f"head_mask must have the shape heads or {layers} layers x heads")
+        return head_mask.to(self.dtype)
+
+    # -- embeddings --------------------------------------------------------------------------------------------
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.base_model.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        self.base_model.embeddings.word_embeddings = value
+
+    def get_output_embeddings(self) -> nn.Linear | None:
+        """The layer that scores the vocabulary, in models that have one."""
+        return None
+
+    def tied_names(self) -> dict[str, str]:
+        """Names that are another parameter under a second name -> that parameter's name."""
+        return {}
+
+    def tie_weights(self) -> None:
+        """Make every tied name the parameter that it stands for."""
+        for alias, name in self.tied_names().items():
+            owner, _, leaf = alias.rpartition(".")
+            setattr(self.get_submodule(owner), leaf, self.get_parameter(name))
+
+    def resize_token_embeddings(self, new_num_tokens: int | None = None) -> nn.Embedding:
+        """Make room for a vocabulary of another size: old rows stay, new ones are drawn."""
+        old = self.get_input_embeddings()
+        if new_num_tokens is None or new_num_tokens == old.num_embeddings:
+            return old
+        if new_num_tokens < 1:
+            raise InputError(f"a vocabulary has at least one token, got {new_num_tokens}")
+        padding = old.padding_idx if old.padding_idx is not None and old.padding_idx < new_num_tokens else None
+        new = nn.Embedding(new_num_tokens, old.embedding_dim, padding_idx=padding).to(old.weight)
+        self._init_weights(new)
+        shared = min(new_num_tokens, old.num_embeddings)
+        new.weight.data[:shared] = old.weight.data[:shared]
+        new.weight.requires_grad_(old.weight.requires_grad)
+        self.set_input_embeddings(new)
+        self._resize_output(new_num_tokens, shared)
+        self.config.vocab_size = new_num_tokens
+        self.tie_weights()
+        return new
+
+    def _resize_output(self, size: int, shared: int) -> None:
+        """Models that score the vocabulary resize that part too."""
+
+    # -- pruning, freezing, counting ---------------------------------------------------------------------------
+
+    def prune_heads(self, heads_to_prune: Mapping[int, Iterable[int]]) -> None:
+        """Cut heads out for good: {layer: heads}, numbered as in the unpruned model. Saving keeps it.
+
+        >>> model.prune_heads({0: [2, 3], 5: [0]})  # doctest: +SKIP
+        """
+        plan = {layer: sorted(set(heads)) for layer, heads in heads_to_prune.items()}
+        before = {layer: set(self.layer(layer).attention.pruned_heads) for layer in plan}
+        for layer, heads in plan.items():
+            check_prunable(self.layer(layer).attention, layer, heads)
+        for layer, heads in plan.items():
+            self.layer(layer).attention.prune_heads(heads)
+            self.config.pruned_heads[layer] = sorted(before[layer] | set(heads))
+
+    _prune_heads = prune_heads
+
+    def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
+        """Trade time for memory in training: keep only the layers' inputs and compute the rest again."""
+        self.base_model.encoder.gradient_checkpointing = enabled
+
+    def gradient_checkpointing_disable(self) -> None:
+        self.gradient_checkpointing_enable(False)
+
+    @property
+    def is_gradient_checkpointing(self) -> bool:
+        return self.base_model.encoder.gradient_checkpointing
+
+    def num_parameters(self, only_trainable: bool = False) -> int:
+        return sum(p.numel() for p in self.parameters() if p.requires_grad or not only_trainable)
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_pretrained(
+        cls: type[Model],
+        name_or_path: str | Path,
+        *,
+        config: PretrainedConfig | str | Path | None = None,
+        cache_dir: str | Path | None = None,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        local_files_only: bool = False,
+        endpoint: str | list[str] | None = None,
+        dtype: torch.dtype | str | None = None,
+        torch_dtype: torch.dtype | str | None = None,
+        ignore_mismatched_sizes: bool = False,
+        tolerate: Sequence[str] = (),
+        output_loading_info: bool = False,
+        **fields: Any,
+    ) -> Model:
+        """Load a folder, a hub snapshot or a hub name; further keywords are config fields to set.
+
+        Every weight of the body must be there, of the right shape and finite: one WeightsError lists what is not.
+        `tolerate` takes patterns of weights that may be wrong all the same. A head that the checkpoint lacks is
+        initialised, said and remembered in `model.load_report`. Weights are float32 unless `dtype` says otherwise
+        ("auto" keeps the file's).
+
+        >>> BertModel.from_pretrained("./bert-base-uncased/", output_hidden_states=True)  # doctest: +SKIP
+        """
+        hub = {
+            "cache_dir": cache_dir,
+            "revision": revision,
+            "token": token,
+            "local_files_only": local_files_only,
+            "endpoint": endpoint,
+        }
+        model_arguments = {
+            name: fields.pop(name) for name in inspect.signature(cls.__init__).parameters if name in fields
+        }
+        known = [*inspect.signature(cls.from_pretrained).parameters, *cls.config_class.field_names()]
+        refuse_unknown(
+            fields, [*known, *cls.config_class.FILE_NAMES], f"{cls.__name__}.from_pretrained"
+        )
+        if isinstance(config, PretrainedConfig):
+            config = copy.deepcopy(config)
+            config.update(fields)
+        else:
+            config = cls.config_class.from_pretrained(config or name_or_path, **hub, **fields)
+        weights = open_weights(find_folder(name_or_path, files=WEIGHT_FILES, **hub))
+        settle_labels(config, weights)
+
+        with torch.device("meta"):
+            model = cls(config, **model_arguments)
+        model.load_report = load_weights(
+            model,
+            weights,
+            cls.keymap,
+            prefixed=model.base_model is not model,
+            tied=model.tied_names(),
+            dtype=resolve_dtype(dtype or torch_dtype),
+            ignore_mismatched_sizes=ignore_mismatched_sizes,
+            tolerate=tolerate,
+        )
+        model.draw_missing_weights()
+        model.tie_weights()
+        model.config.name_or_path = str(name_or_path)
+        model.say_what_was_found(name_or_path)
+        model.eval()
+        return (model, vars(model.load_report)) if output_loading_info else model
+
+    def draw_missing_weights(self) -> None:
+        """Give real, freshly drawn values to whatever a load left on the meta device."""
+        tied = set(self.tied_names())
+        for prefix, module in self.named_modules():
+            own = {name: p for name, p in module.named_parameters(recurse=False)}
+            missing = [name for name, p in own.items() if p.is_meta and f"{prefix}.{name}".lstrip(".") not in tied]
+            if not missing:
+                continue
+            kept = {name: p for name, p in own.items() if name not in missing}
+            for name in missing:
+                fresh = torch.zeros_like(own[name], device="cpu", dtype=torch.get_default_dtype())
+                setattr(module, name, nn.Parameter(fresh, requires_grad=own[name].requires_grad))
+            if not any(p.is_meta for p in kept.values()):
+                saved = {name: p.data.clone() for name, p in kept.items()}
+                self._init_weights(module)
+                for name, data in saved.items():
+                    kept[name].data = data
+            else:
+                self._init_weights_of(module, missing)
+
+    def _init_weights_of(self, module: nn.Module, names: list[str]) -> None:
+        """Draw some parameters of a module whose others are tied to parameters elsewhere."""
+        for name in names:
+            if name == "weight":
+                getattr(module, name).data.normal_(0.0, self.config.initializer_range)
+
+    def say_what_was_found(self, name_or_path: str | Path) -> None:
+        report, name = self.load_report, type(self).__name__
+        for note in report.notes:
+            log.warning("%s: %s", name_or_path, note)
+        if report.initialised:
+            log.warning(
+                "%s: %s has no trained %s; it starts from random weights and must be trained before use",
+                name,
+                name_or_path,
+                ", ".join(report.initialised),
+            )
+        if report.tolerated:
+            log.warning("%s: these weights were wrong and are tolerated: %s", name, ", ".join(report.tolerated))
+        if report.unused:
+            log.info("%s: %d weights of %s are not used: %s", name, len(report.unused), name_or_path, report.unused)
+
+    def save_pretrained(
+        self, save_directory: str | Path, *, max_shard_size: int | str = "5GB", safe_serialization: bool = True
+    ) -> None:
+        """Write config.json and the weights, as Hugging Face names them, so that any version reads them back."""
+        folder = Path(save_directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.config.architectures = [type(self).__name__]
+        self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
+        tied = self.tied_names()
+        tensors = {name: tensor for name, tensor in self.state_dict().items() if name not in tied}
+        write_weights(folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization)
+        self.config.save_pretrained(folder)
+
+
+def check_prunable(attention: nn.Module, layer: int, heads: list[int]) -> None:
+    total = attention.self.num_attention_heads + len(attention.pruned_heads)
+    if any(not 0 <= head < total for head in heads):
+        raise InputError(f"layer {layer} has heads 0 to {total - 1}, got {heads}")
+    if len(attention.pruned_heads | set(heads)) == total:
+        raise InputError(f"pruning {heads} would leave layer {layer} without a head; keep at least one")
+
+
+def resolve_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    """The type to load into; None means the file's own."""
+    if dtype == "auto":
+        return None
+    if isinstance(dtype, str):
+        found = getattr(torch, dtype.removeprefix("torch."), None)
+        if not isinstance(found, torch.dtype):
+            raise ArgumentError(f"dtype must be a torch type or 'auto', got {dtype!r}")
+        return found
+    return dtype or torch.get_default_dtype()
+
+
+def settle_labels(config: PretrainedConfig, weights: Weights) -> None:
+    """Where a config contradicts itself about the number of labels, the classifier's own shape decides."""
+    stated = config.extra.pop("num_labels_in_file", None)
+    if stated is None or "classifier.weight" not in weights.names():
+        return
+    rows = weights.info("classifier.weight").shape[0]
+    if rows != config.num_labels:
+        config.num_labels = rows
+    log.warning(
+        "config.json names another number of labels than its num_labels %s; the classifier's %d rows decide", stated, rows
+    )
+
+
+def count_parameters(model: nn.Module, trainable: bool = False) -> int:
+    """How many parameters a model has, each counted once; `trainable` counts those that learn.
+
+    >>> count_parameters(nn.Linear(3, 2))
+    8
+    """
+    return sum(p.numel() for p in model.parameters() if p.requires_grad or not trainable)
+
+
+def freeze(model: nn.Module, *parts: str, frozen: bool = True) -> int:
+    """Stop parameters from learning: all, or those under the named parts. Returns how many parameters changed.
+
+    >>> layer = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
+    >>> freeze(layer, "0")
+    8
+    """
+    names = [name for name, _ in model.named_parameters()]
+    for part in parts:
+        if not any(name == part or name.startswith(part + ".") for name in names):
+            raise InputError(f"the model has no part {part!r}")
+    changed = 0
+    for name, parameter in model.named_parameters():
+        inside = not parts or any(name == part or name.startswith(part + ".") for part in parts)
+        if inside and parameter.requires_grad == frozen:
+            parameter.requires_grad_(not frozen)
+            changed += parameter.numel()
+    return changed

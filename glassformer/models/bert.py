@@ -1,0 +1,471 @@
+"""BERT (Devlin et al. 2018): a stack of bidirectional layers that normalise after each residual sum.
+
+The whole of it: encoder or decoder, with cross-attention, cache, relative positions, head masks and pruning.
+Its heads stand in `bert_heads.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
+from ..checkpoints.keymap import KeyMap
+from ..errors import ConfigError, InputError
+from ..nn.activation import ACTIVATIONS
+from ..nn.attention import SelfAttention, prune_attention
+from ..nn.feedforward import AddNorm, Intermediate, in_chunks
+from ..nn.mask import arrange, check_ids
+from ..nn.stream import Layout
+from .base import BodyOutput, PreTrainedModel
+from .outputs import (
+    BaseModelOutputWithPastAndCrossAttentions,
+    BaseModelOutputWithPoolingAndCrossAttentions,
+)
+
+POSITIONS = ("absolute", "relative_key", "relative_key_query")
+
+
+@dataclass(repr=False, eq=False)
+class BertConfig(PretrainedConfig):
+    """The shape of a BERT; the defaults are bert-base."""
+
+    model_type = "bert"
+
+    vocab_size: int = whole(30522)
+    hidden_size: int = whole(768)
+    num_hidden_layers: int = whole(12, high=10_000)
+    num_attention_heads: int = whole(12)
+    intermediate_size: int = whole(3072)
+    hidden_act: str = choice("gelu", ACTIVATIONS)
+    hidden_dropout_prob: float = number(0.1, 0, 1)
+    attention_probs_dropout_prob: float = number(0.1, 0, 1)
+    max_position_embeddings: int = whole(512)
+    type_vocab_size: int = whole(2)
+    initializer_range: float = number(0.02, 0, 1e6)
+    layer_norm_eps: float = number(1e-12, 0, 1)
+    pad_token_id: int | None = whole(0, low=0, optional=True)
+    position_embedding_type: str = choice("absolute", POSITIONS)
+    use_cache: bool = flag(True)
+    classifier_dropout: float | None = number(None, 0, 1, optional=True)
+
+    def validate(self) -> None:
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigError(
+                "hidden_size must be a multiple of num_attention_heads, "
+                f"got {self.hidden_size} and {self.num_attention_heads}"
+            )
+
+
+WEIGHTS = KeyMap(
+    prefix="bert.",
+    body=("embeddings", "encoder", "pooler"),
+    optional=(
+        "pooler",
+        r"encoder\.layer\.\d+\.crossattention",
+        r"cls\.predictions",
+        r"cls\.seq_relationship",
+        "classifier",
+        "qa_outputs",
+    ),
+    old_names=((".gamma", ".weight"), (".beta", ".bias")),
+    leftovers=(r"embeddings\.position_ids", r"embeddings\.token_type_ids"),
+)
+
+
+class BertPreTrainedModel(PreTrainedModel):
+    """What every BERT has: its configuration, its table of weights and how weights are drawn."""
+
+    config_class = BertConfig
+    base_model_prefix = "bert"
+    keymap = WEIGHTS
+
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            module.weight.data.normal_(0.0, self.config.initializer_range)
+        if isinstance(module, (nn.Linear, nn.LayerNorm)) and module.bias is not None:
+            module.bias.data.zero_()
+        if isinstance(module, nn.LayerNorm):
+            module.weight.data.fill_(1.0)
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            module.weight.data[module.padding_idx].zero_()
+
+
+class BertModel(BertPreTrainedModel):
+    """Tokens in, contextual vectors out.
+
+    >>> model = BertModel(BertConfig(hidden_size=24, num_hidden_layers=2, num_attention_heads=2, vocab_size=50))
+    >>> out = model(torch.tensor([[2, 7, 3]]))
+    >>> out.last_hidden_state.shape, out[1].shape
+    (torch.Size([1, 3, 24]), torch.Size([1, 24]))
+    """
+
+    def __init__(self, config: BertConfig, add_pooling_layer: bool = True):
+        super().__init__(config)
+        self.embeddings = BertEmbeddings(self.config)
+        self.encoder = BertEncoder(self.config)
+        self.pooler = BertPooler(self.config) if add_pooling_layer else None
+        self.is_decoder = self.config.is_decoder
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> BaseModelOutputWithPoolingAndCrossAttentions | tuple:
+        """Run the model on a padded batch B T; padded positions come back as zeros.
+
+        `attention_mask` is 1 where a token is real (B T, or B T S for a mask per query). `head_mask` (H, or layers H)
+        multiplies the weights of heads. A decoder takes `encoder_hidden_states` (B S C) with their mask, and the
+        `past_key_values` of an earlier call, whose tokens `attention_mask` then covers too.
+        """
+        body = self.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            encoder_hidden_states,
+            encoder_attention_mask,
+            past_key_values,
+            use_cache,
+            output_attentions,
+            output_hidden_states,
+        )
+        out = BaseModelOutputWithPoolingAndCrossAttentions(
+            last_hidden_state=body.last_hidden_state,
+            pooler_output=body.pooled,
+            hidden_states=body.hidden_states,
+            past_key_values=body.past_key_values,
+            attentions=body.attentions,
+            cross_attentions=body.cross_attentions,
+        )
+        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+
+    def run(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        whole: bool = False,
+    ) -> BodyOutput:
+        """The forward pass up to its exit: rows of the stream and their layout, as the heads read them."""
+        given = self.check_inputs(input_ids, inputs_embeds)
+        batch, length = given.shape[:2]
+        past = past_key_values[0][0].shape[2] if past_key_values is not None else 0
+        use_cache = self.is_decoder and (self.config.use_cache if use_cache is None else use_cache)
+        if not self.is_decoder and (encoder_hidden_states is not None or past):
+            raise InputError("encoder_hidden_states and past_key_values are for decoders: set is_decoder=True")
+        if past + length > self.config.max_position_embeddings:
+            raise InputError(
+                f"{past + length} positions are more than max_position_embeddings {self.config.max_position_embeddings}"
+            )
+        head_mask = self.get_head_mask(head_mask)
+        per_position = head_mask is not None and max(head_mask.shape[-2:]) > 1
+
+        settings = {"dtype": self.dtype, "device": given.device}
+        layout = arrange(
+            batch,
+            length,
+            attention_mask,
+            causal=self.is_decoder,
+            past=past,
+            whole=whole or per_position,
+            **settings,
+        )
+        source = None
+        if encoder_hidden_states is not None:
+            rows, columns = encoder_hidden_states.shape[:2]
+            source = arrange(rows, columns, encoder_attention_mask, whole=bool(past) or per_position, **settings)
+            encoder_hidden_states = source.pack(encoder_hidden_states)  # M C
+
+        columns = layout.columns(given.device) + past
+        hidden = self.embeddings(  # N C
+            None if input_ids is None else layout.pack(input_ids),
+            pack_ids(token_type_ids, layout, "token_type_ids"),
+            columns if position_ids is None else pack_ids(position_ids, layout, "position_ids"),
+            None if inputs_embeds is None else layout.pack(inputs_embeds),
+        )
+        config = self.config
+        encoded = self.encoder(
+            hidden,
+            head_mask=head_mask,
+            encoder_hidden_states=encoder_hidden_states,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            output_attentions=config.output_attentions if output_attentions is None else output_attentions,
+            output_hidden_states=config.output_hidden_states if output_hidden_states is None else output_hidden_states,
+            layout=layout,
+            source=source,
+        )
+        pooled = None if self.pooler is None else self.pooler(encoded.last_hidden_state, layout)
+        return BodyOutput.of(encoded, layout, pooled)
+
+
+def pack_ids(ids: Tensor | None, layout: Layout, name: str) -> Tensor | None:
+    """B T, or 1 T for all sequences alike -> N."""
+    if ids is None:
+        return None
+    if ids.dim() == 1:
+        ids = ids[None]
+    if ids.shape[0] not in (1, layout.batch) or ids.shape[1] != layout.length:
+        raise InputError(f"{name} must have shape {[layout.batch, layout.length]}, got {list(ids.shape)}")
+    return layout.pack(ids.expand(layout.batch, -1))
+
+
+class BertEmbeddings(nn.Module):
+    """Word, position and segment vectors, added and normalised."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        padding = config.pad_token_id if (config.pad_token_id or 0) < config.vocab_size else None
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=padding)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.position_embedding_type = config.position_embedding_type
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        past_key_values_length: int = 0,
+    ) -> Tensor:
+        """B T -> B T C, or N -> N C with the `position_ids` of every row."""
+        if inputs_embeds is None:
+            check_ids(input_ids, self.word_embeddings.num_embeddings, "input_ids: id")
+            inputs_embeds = self.word_embeddings(input_ids)
+        if token_type_ids is None:
+            embedded = inputs_embeds + self.token_type_embeddings.weight[0]
+        else:
+            check_ids(token_type_ids, self.token_type_embeddings.num_embeddings, "token_type_ids: type")
+            embedded = inputs_embeds + self.token_type_embeddings(token_type_ids)
+        if self.position_embedding_type == "absolute":
+            if position_ids is None:
+                first, device = past_key_values_length, embedded.device
+                position_ids = torch.arange(first, first + embedded.shape[-2], device=device)
+            check_ids(position_ids, self.position_embeddings.num_embeddings, "position_ids: position")
+            embedded = embedded + self.position_embeddings(position_ids)
+        return self.dropout(self.LayerNorm(embedded))
+
+
+class BertEncoder(nn.Module):
+    """The stack of layers."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.layer = nn.ModuleList([BertLayer(config) for _ in range(config.num_hidden_layers)])
+        self.gradient_checkpointing = False
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool = False,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        return_dict: bool = True,
+        layout: Layout | None = None,
+        source: Layout | None = None,
+    ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
+        states, weights, cross_weights, presents = [hidden_states], [], [], []
+        for i, layer in enumerate(self.layer):
+            arguments = (
+                hidden_states,
+                attention_mask,
+                None if head_mask is None else head_mask[i],
+                encoder_hidden_states,
+                encoder_attention_mask,
+                None if past_key_values is None else past_key_values[i],
+                output_attentions,
+                use_cache,
+                layout,
+                source,
+            )
+            if self.gradient_checkpointing and self.training:
+                hidden_states, *seen = checkpoint(layer, *arguments, use_reentrant=False)
+            else:
+                hidden_states, *seen = layer(*arguments)
+            states.append(hidden_states)
+            if output_attentions:
+                weights.append(seen.pop(0))
+                if encoder_hidden_states is not None:
+                    cross_weights.append(seen.pop(0))
+            if use_cache:
+                presents.append(seen.pop(0))
+        out = BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=hidden_states,
+            past_key_values=tuple(presents) or None,
+            hidden_states=tuple(states) if output_hidden_states else None,
+            attentions=tuple(weights) or None,
+            cross_attentions=tuple(cross_weights) or None,
+        )
+        return out.given_as(return_dict)
+
+
+class BertLayer(nn.Module):
+    """Attention, then feed-forward; each is added to what it read and normalised ("post-norm")."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.chunk_size_feed_forward = config.chunk_size_feed_forward
+        self.attention = BertAttention(config)
+        if config.add_cross_attention:
+            if not config.is_decoder:
+                raise ConfigError("add_cross_attention=True is for decoders: set is_decoder=True too")
+            self.crossattention = BertAttention(config, position_embedding_type="absolute")
+        self.add_cross_attention = config.add_cross_attention
+        self.intermediate = BertIntermediate(config)
+        self.output = BertOutput(config)
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_value: tuple | None = None,
+        output_attentions: bool = False,
+        use_cache: bool = False,
+        layout: Layout | None = None,
+        source: Layout | None = None,
+    ) -> tuple:
+        """(hidden states, then self and cross weights if asked for, then the cache if `use_cache`)"""
+        own, crossed = (None, None) if past_key_value is None else (past_key_value[:2], past_key_value[2:] or None)
+        wanted = {"output_attentions": output_attentions, "use_cache": use_cache, "layout": layout}
+        attended, *seen = self.attention(hidden_states, attention_mask, head_mask, past_key_value=own, **wanted)
+        cache = seen.pop() if use_cache else ()
+        if encoder_hidden_states is not None:
+            if not self.add_cross_attention:
+                raise InputError("encoder_hidden_states need a model with add_cross_attention=True")
+            attended, *cross_seen = self.crossattention(
+                attended,
+                None,
+                head_mask,
+                encoder_hidden_states,
+                encoder_attention_mask,
+                past_key_value=crossed,
+                source=source,
+                **wanted,
+            )
+            cache += cross_seen.pop() if use_cache else ()
+            seen += cross_seen
+        on_stream = attended.dim() == 2
+        rows = self.chunk_size_feed_forward * (layout.batch if on_stream else 1)
+        return in_chunks(self.feed_forward_chunk, rows, attended, dim=0 if on_stream else 1), *seen, *([cache] if use_cache else [])
+
+    def feed_forward_chunk(self, attention_output: Tensor) -> Tensor:
+        return self.output(self.intermediate(attention_output), attention_output)
+
+
+class BertAttention(nn.Module):
+    """Attention with its output projection; heads can be cut out of it."""
+
+    def __init__(self, config: BertConfig, position_embedding_type: str | None = None):
+        super().__init__()
+        self.self = BertSelfAttention(config, position_embedding_type)
+        self.output = BertSelfOutput(config)
+        self.pruned_heads: set[int] = set()
+
+    def prune_heads(self, heads: list[int] | set[int]) -> None:
+        prune_attention(self, set(heads))
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_value: tuple | None = None,
+        output_attentions: bool = False,
+        use_cache: bool = False,
+        layout: Layout | None = None,
+        source: Layout | None = None,
+    ) -> tuple:
+        context, *seen = self.self(
+            hidden_states,
+            attention_mask,
+            head_mask,
+            encoder_hidden_states,
+            encoder_attention_mask,
+            past_key_value,
+            output_attentions,
+            use_cache,
+            layout,
+            source,
+        )
+        return self.output(context, hidden_states), *seen
+
+
+class BertSelfAttention(SelfAttention):
+    def __init__(self, config: BertConfig, position_embedding_type: str | None = None):
+        super().__init__(
+            config.hidden_size,
+            config.num_attention_heads,
+            config.attention_probs_dropout_prob,
+            position_embedding_type or config.position_embedding_type,
+            config.max_position_embeddings,
+        )
+
+
+class BertSelfOutput(AddNorm):
+    def __init__(self, config: BertConfig):
+        super().__init__(config.hidden_size, config.hidden_size, config.layer_norm_eps, config.hidden_dropout_prob)
+
+
+class BertIntermediate(Intermediate):
+    def __init__(self, config: BertConfig):
+        super().__init__(config.hidden_size, config.intermediate_size, config.hidden_act)
+
+
+class BertOutput(AddNorm):
+    def __init__(self, config: BertConfig):
+        super().__init__(
+            config.intermediate_size, config.hidden_size, config.layer_norm_eps, config.hidden_dropout_prob
+        )
+
+
+class BertPooler(nn.Module):
+    """The vector of the first token, [CLS], through one more layer: the sentence as the pre-training saw it."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = nn.Tanh()
+
+    def forward(self, hidden_states: Tensor, layout: Layout | None = None) -> Tensor:
+        first = hidden_states[:, 0] if layout is None else layout.first(hidden_states)  # B C
+        return self.activation(self.dense(first))

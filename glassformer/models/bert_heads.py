@@ -1,0 +1,275 @@
+"""BERT's eight heads: their parts, and the two whose forward is BERT's own."""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+from torch import Tensor, nn
+
+from ..nn.activation import ACTIVATIONS
+from ..nn.loss import IGNORED, label_loss
+from .bert import BertConfig, BertModel, BertPreTrainedModel
+from .heads import (
+    ForMaskedLM,
+    ForMultipleChoice,
+    ForNextSentencePrediction,
+    ForQuestionAnswering,
+    ForSequenceClassification,
+    ForTokenClassification,
+    HeadModel,
+    token_labels,
+)
+from .outputs import BertForPreTrainingOutput, CausalLMOutputWithCrossAttentions
+
+log = logging.getLogger("glassformer")
+
+
+class BertPredictionHeadTransform(nn.Module):
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.transform_act_fn = ACTIVATIONS[config.hidden_act]()
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        return self.LayerNorm(self.transform_act_fn(self.dense(hidden_states)))
+
+
+class BertLMPredictionHead(nn.Module):
+    """A score for every word of the vocabulary; the weights are those of the word embeddings."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.transform = BertPredictionHeadTransform(config)
+        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.decoder.bias = self.bias
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        return self.decoder(self.transform(hidden_states))
+
+
+class BertOnlyMLMHead(nn.Module):
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.predictions = BertLMPredictionHead(config)
+
+    def forward(self, sequence_output: Tensor) -> Tensor:
+        return self.predictions(sequence_output)
+
+
+class BertOnlyNSPHead(nn.Module):
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.seq_relationship = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, pooled_output: Tensor) -> Tensor:
+        return self.seq_relationship(pooled_output)
+
+
+class BertPreTrainingHeads(nn.Module):
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.predictions = BertLMPredictionHead(config)
+        self.seq_relationship = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, sequence_output: Tensor, pooled_output: Tensor) -> tuple[Tensor, Tensor]:
+        return self.predictions(sequence_output), self.seq_relationship(pooled_output)
+
+
+class ScoresWords(BertPreTrainedModel):
+    """A model whose `cls.predictions` scores the vocabulary."""
+
+    def get_output_embeddings(self) -> nn.Linear:
+        return self.cls.predictions.decoder
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        self.cls.predictions.decoder = new_embeddings
+
+    def tied_names(self) -> dict[str, str]:
+        names = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
+        if self.config.tie_word_embeddings:
+            names["cls.predictions.decoder.weight"] = "bert.embeddings.word_embeddings.weight"
+        return names
+
+    def word_logits(self, rows: Tensor) -> Tensor:
+        return self.cls.predictions(rows)
+
+    def _resize_output(self, size: int, shared: int) -> None:
+        head = self.cls.predictions
+        old = head.decoder
+        head.bias = nn.Parameter(torch.cat((head.bias.data[:shared], head.bias.data.new_zeros(size - shared))))
+        head.decoder = nn.Linear(old.in_features, size, device="meta")
+        if not self.config.tie_word_embeddings:
+            weight = old.weight.data.new_empty(size, old.in_features).normal_(0.0, self.config.initializer_range)
+            weight[:shared] = old.weight.data[:shared]
+            head.decoder.weight = nn.Parameter(weight)
+
+
+class BertForPreTraining(ScoresWords, HeadModel):
+    """Both tasks of the pre-training: masked words and next sentence; their losses are added."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        self.bert = BertModel(self.config)
+        self.cls = BertPreTrainingHeads(self.config)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        next_sentence_label: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> BertForPreTrainingOutput | tuple:
+        body = self.bert.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        words, follows = self.cls(body.rows, body.pooled)  # N V, B 2
+        loss = None
+        if labels is not None:
+            loss = label_loss(words, token_labels(labels, body))
+        if next_sentence_label is not None:
+            next_loss = label_loss(follows, next_sentence_label)
+            loss = next_loss if loss is None else loss + next_loss
+        return self.finish(
+            BertForPreTrainingOutput,
+            body,
+            return_dict,
+            loss=loss,
+            prediction_logits=body.layout.unpack(words),
+            seq_relationship_logits=follows,
+        )
+
+
+class BertForMaskedLM(ScoresWords, ForMaskedLM):
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        self.bert = BertModel(self.config, add_pooling_layer=False)
+        self.cls = BertOnlyMLMHead(self.config)
+        self.post_init()
+
+
+class BertLMHeadModel(ScoresWords):
+    """BERT as a decoder: the next word, from left to right."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        if not config.is_decoder:
+            log.warning("BertLMHeadModel without is_decoder=True sees the words it should predict")
+        self.bert = BertModel(self.config, add_pooling_layer=False)
+        self.cls = BertOnlyMLMHead(self.config)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> CausalLMOutputWithCrossAttentions | tuple:
+        """With `labels` (the input itself; shifted inside) the mean loss of every next word, and no cache."""
+        body = self.bert.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            encoder_hidden_states,
+            encoder_attention_mask,
+            past_key_values,
+            use_cache if labels is None else False,
+            output_attentions,
+            output_hidden_states,
+        )
+        logits = body.layout.unpack(self.word_logits(body.rows))  # B T V
+        loss = None
+        if labels is not None:
+            counted = body.layout.unpack(token_labels(labels, body), fill=IGNORED)
+            loss = label_loss(logits[:, :-1], counted[:, 1:])
+        out = CausalLMOutputWithCrossAttentions(
+            loss=loss,
+            logits=logits,
+            past_key_values=body.past_key_values,
+            hidden_states=body.hidden_states,
+            attentions=body.attentions,
+            cross_attentions=body.cross_attentions,
+        )
+        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+
+
+class BertForNextSentencePrediction(BertPreTrainedModel, ForNextSentencePrediction):
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        self.bert = BertModel(self.config)
+        self.cls = BertOnlyNSPHead(self.config)
+        self.post_init()
+
+
+def classifier_dropout(config: BertConfig) -> nn.Dropout:
+    given = config.classifier_dropout
+    return nn.Dropout(config.hidden_dropout_prob if given is None else given)
+
+
+class BertForSequenceClassification(BertPreTrainedModel, ForSequenceClassification):
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.bert = BertModel(self.config)
+        self.dropout = classifier_dropout(config)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+
+class BertForMultipleChoice(BertPreTrainedModel, ForMultipleChoice):
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        self.bert = BertModel(self.config)
+        self.dropout = classifier_dropout(config)
+        self.classifier = nn.Linear(config.hidden_size, 1)
+        self.post_init()
+
+
+class BertForTokenClassification(BertPreTrainedModel, ForTokenClassification):
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.bert = BertModel(self.config, add_pooling_layer=False)
+        self.dropout = classifier_dropout(config)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+
+class BertForQuestionAnswering(BertPreTrainedModel, ForQuestionAnswering):
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.bert = BertModel(self.config, add_pooling_layer=False)
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+        self.post_init()

@@ -1,0 +1,269 @@
+"""The heads of encoders: one forward per task, shared by every architecture that has the task.
+
+A class here names its parts (`dropout`, `classifier`, ...); the architecture makes them and brings the body.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..nn.loss import IGNORED, label_loss, span_loss, text_loss
+from .base import BodyOutput, PreTrainedModel
+from .outputs import (
+    MaskedLMOutput,
+    ModelOutput,
+    MultipleChoiceModelOutput,
+    NextSentencePredictorOutput,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
+
+log = logging.getLogger("glassformer")
+
+
+class HeadModel(PreTrainedModel):
+    """A body with a head."""
+
+    def finish(self, kind: type[ModelOutput], body: BodyOutput, return_dict: bool | None, **values: Tensor | None):
+        out = kind(**values, hidden_states=body.hidden_states, attentions=body.attentions)
+        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+
+
+def token_labels(labels: Tensor, body: BodyOutput) -> Tensor:
+    """Labels B T -> N, with a word about those that stand on padding, where nothing is computed."""
+    layout = body.layout
+    if tuple(labels.shape) != (layout.batch, layout.length):
+        raise InputError(f"labels must have the shape {[layout.batch, layout.length]}, got {list(labels.shape)}")
+    packed = layout.pack(labels)
+    lost = int((labels != IGNORED).sum()) - int((packed != IGNORED).sum())
+    if lost:
+        log.warning("%d labels stand on padded positions and do not count; set them to %d", lost, IGNORED)
+    return packed
+
+
+class ForMaskedLM(HeadModel):
+    """Which word stands at each position?"""
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> MaskedLMOutput | tuple:
+        body = self.base_model.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            encoder_hidden_states,
+            encoder_attention_mask,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        logits = self.word_logits(body.rows)  # N V
+        loss = None if labels is None else label_loss(logits, token_labels(labels, body))
+        return self.finish(MaskedLMOutput, body, return_dict, loss=loss, logits=body.layout.unpack(logits))
+
+
+class ForNextSentencePrediction(HeadModel):
+    """Does the second sentence follow the first (0) or not (1)?"""
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> NextSentencePredictorOutput | tuple:
+        body = self.base_model.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        logits = self.cls(body.pooled)  # B 2
+        loss = None if labels is None else label_loss(logits, labels)
+        return self.finish(NextSentencePredictorOutput, body, return_dict, loss=loss, logits=logits)
+
+
+class ForSequenceClassification(HeadModel):
+    """One label, several labels, or a number for each text."""
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> SequenceClassifierOutput | tuple:
+        """With `labels`: a mean squared error when `num_labels` is 1, else as `config.problem_type` says; without
+        that, whole numbers are one label each and floats are several."""
+        body = self.base_model.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        logits = self.text_logits(body)  # B L
+        loss = None if labels is None else text_loss(logits, labels, self.problem_type(labels))
+        return self.finish(SequenceClassifierOutput, body, return_dict, loss=loss, logits=logits)
+
+    def text_logits(self, body: BodyOutput) -> Tensor:
+        return self.classifier(self.dropout(body.pooled))
+
+    def problem_type(self, labels: Tensor) -> str:
+        if self.config.problem_type is not None:
+            return self.config.problem_type
+        if self.num_labels == 1:
+            return "regression"
+        return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+
+
+class ForMultipleChoice(HeadModel):
+    """Which of several texts fits best? Inputs are B choices T."""
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> MultipleChoiceModelOutput | tuple:
+        given = input_ids if inputs_embeds is None else inputs_embeds
+        if given is None or given.dim() != (3 if inputs_embeds is None else 4):
+            raise InputError("multiple choice takes a batch of the shape B choices T")
+        choices = given.shape[1]
+
+        def flat(x: Tensor | None) -> Tensor | None:
+            return None if x is None else x.flatten(0, 1)
+
+        body = self.base_model.run(
+            flat(input_ids),
+            flat(attention_mask),
+            flat(token_type_ids),
+            flat(position_ids),
+            head_mask,
+            flat(inputs_embeds),
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        logits = self.classifier(self.dropout(body.pooled)).view(-1, choices)  # B choices
+        loss = None if labels is None else label_loss(logits, labels)
+        return self.finish(MultipleChoiceModelOutput, body, return_dict, loss=loss, logits=logits)
+
+
+class ForTokenClassification(HeadModel):
+    """A label for each token."""
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> TokenClassifierOutput | tuple:
+        body = self.base_model.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        logits = self.classifier(self.dropout(body.rows))  # N L
+        loss = None if labels is None else label_loss(logits, token_labels(labels, body))
+        return self.finish(TokenClassifierOutput, body, return_dict, loss=loss, logits=body.layout.unpack(logits))
+
+
+class ForQuestionAnswering(HeadModel):
+    """Where in the text does the answer begin and end?"""
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> QuestionAnsweringModelOutput | tuple:
+        """Padded positions score the lowest number there is, so that no answer begins or ends in them.
+
+        The loss of the original lets padded positions compete, so with answers given they are computed too.
+        """
+        if (start_positions is None) != (end_positions is None):
+            raise InputError("give both start_positions and end_positions, or neither")
+        learning = start_positions is not None
+        body = self.base_model.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            whole=learning,
+        )
+        logits = self.qa_outputs(body.rows)  # N 2
+        laid_out = body.layout.unpack(logits, fill=torch.finfo(logits.dtype).min)  # B T 2
+        starts, ends = (part.squeeze(-1).contiguous() for part in laid_out.split(1, dim=-1))
+        loss = span_loss(starts, ends, start_positions, end_positions) if learning else None
+        return self.finish(
+            QuestionAnsweringModelOutput, body, return_dict, loss=loss, start_logits=starts, end_logits=ends
+        )

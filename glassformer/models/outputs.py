@@ -1,0 +1,146 @@
+"""What models return: a dictionary, an object and a tuple at once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, fields
+from typing import Any
+
+from torch import Tensor
+
+
+class ModelOutput(OrderedDict):
+    """An ordered dictionary whose values are attributes and can be counted off as in a tuple.
+
+    Values that are None are attributes only: they have no key and no place.
+
+    >>> out = BaseModelOutput(last_hidden_state=1, attentions=(2,))
+    >>> out["last_hidden_state"], out.last_hidden_state, out[0], out[1], out.hidden_states, len(out)
+    (1, 1, 1, (2,), None, 2)
+    """
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            value = self.__dict__[spec.name]
+            if value is not None:
+                super().__setitem__(spec.name, value)
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        return super().__getitem__(key) if isinstance(key, str) else self.to_tuple()[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        setattr(self, key, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in type(self).__dataclass_fields__:
+            raise AttributeError(f"{type(self).__name__} has no value {name!r}")
+        super().__setattr__(name, value)
+        if hasattr(self, "_OrderedDict__root") or name in self:
+            super().__setitem__(name, value)
+
+    def __delitem__(self, key: str) -> None:
+        raise TypeError(f"values of a {type(self).__name__} cannot be removed")
+
+    def pop(self, *args: Any) -> Any:
+        raise TypeError(f"values of a {type(self).__name__} cannot be removed")
+
+    def __reduce__(self) -> tuple:
+        return type(self), tuple(self.__dict__[spec.name] for spec in fields(self))
+
+    def to_tuple(self) -> tuple:
+        """All values that are not None, in order."""
+        return tuple(super(ModelOutput, self).__getitem__(key) for key in self.keys())
+
+    def given_as(self, return_dict: bool) -> ModelOutput | tuple:
+        """This object, or its plain tuple when the caller asked for `return_dict=False`."""
+        return self if return_dict else self.to_tuple()
+
+
+def output(cls: type) -> type:
+    """Make a class of outputs: a dataclass whose order is that of the tuple."""
+    return dataclass(cls, eq=False)
+
+
+Tensors = tuple[Tensor, ...]
+
+
+@output
+class BaseModelOutput(ModelOutput):
+    last_hidden_state: Tensor | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
+class BaseModelOutputWithPastAndCrossAttentions(ModelOutput):
+    last_hidden_state: Tensor | None = None
+    past_key_values: tuple[Tensors, ...] | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+    cross_attentions: Tensors | None = None
+
+
+@output
+class BaseModelOutputWithPoolingAndCrossAttentions(ModelOutput):
+    last_hidden_state: Tensor | None = None
+    pooler_output: Tensor | None = None
+    hidden_states: Tensors | None = None
+    past_key_values: tuple[Tensors, ...] | None = None
+    attentions: Tensors | None = None
+    cross_attentions: Tensors | None = None
+
+
+@output
+class BertForPreTrainingOutput(ModelOutput):
+    loss: Tensor | None = None
+    prediction_logits: Tensor | None = None
+    seq_relationship_logits: Tensor | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
+class MaskedLMOutput(ModelOutput):
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
+class CausalLMOutputWithCrossAttentions(ModelOutput):
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    past_key_values: tuple[Tensors, ...] | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+    cross_attentions: Tensors | None = None
+
+
+@output
+class NextSentencePredictorOutput(MaskedLMOutput):
+    pass
+
+
+@output
+class SequenceClassifierOutput(MaskedLMOutput):
+    pass
+
+
+@output
+class MultipleChoiceModelOutput(MaskedLMOutput):
+    pass
+
+
+@output
+class TokenClassifierOutput(MaskedLMOutput):
+    pass
+
+
+@output
+class QuestionAnsweringModelOutput(ModelOutput):
+    loss: Tensor | None = None
+    start_logits: Tensor | None = None
+    end_logits: Tensor | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
