@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 from glassformer.errors import CheckpointError, DamagedFileError
 
 JSON_LIMIT = 64 * 2**20  # bytes: the largest real vocabulary is a fifth of this
+INDEX_LIMIT = 16 * 2**20
 
 # A temporary carries its writer's process number, so that one left by a dead process can be told from one in use.
 TEMPORARY = re.compile(r"\..+\.(\d+)-[0-9a-f]{8}\.glassformer-tmp")
@@ -156,6 +157,24 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
         raise ValueError(f"it names {clip(twice)} twice")
     return result
+
+
+def read_weight_map(index: str | os.PathLike) -> dict[str, str]:
+    """The table of an index file, tensor to shard; every shard is a plain file name beside the index."""
+    index = Path(index)
+    places = read_json(index, index.name, limit=INDEX_LIMIT, unique=True).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise DamagedFileError(f"{index} has no table 'weight_map' of tensors")
+    suffix = ".bin" if index.name.endswith(".bin.index.json") else ".safetensors"
+    for name, file in places.items():
+        if not isinstance(file, str) or not _is_plain_name(file) or not file.endswith(suffix):
+            shown = clip(file) if isinstance(file, str) else type(file).__name__
+            raise DamagedFileError(f"{index} places {clip(name)} in {shown}, which is no {suffix} file of this folder")
+    return places
+
+
+def _is_plain_name(file: str) -> bool:
+    return file.isprintable() and not set(file) & set("/\\:") and not file.startswith("..")
 
 
 def _read_bounded(path: Path, shown: str, limit: int) -> bytes:

@@ -42,7 +42,7 @@ from glassformer.checkpoints.files import (
     flush_folder,
     open_atomically,
     open_regular,
-    read_json,
+    read_weight_map,
     reason_of,
     remove_stale_temporaries,
     unique_keys,
@@ -62,7 +62,6 @@ ENTRIES = (
 HEADER_LIMIT = 4 * 2**20
 STRUCTURE_LIMIT = 400_000
 RANK_LIMIT = 64
-INDEX_LIMIT = 16 * 2**20
 PICKLE_LIMIT = 64 * 2**20
 DIRECTORY_LIMIT = 8 * 2**20
 
@@ -235,24 +234,6 @@ def _open_shards_once(index: Path) -> Weights:
         if name not in found:
             raise DamagedFileError(f"{index} places {clip(name)} in {file}, which does not hold it")
     return Weights(parts)
-
-
-def read_weight_map(index: str | os.PathLike) -> dict[str, str]:
-    """The table of an index file, tensor to shard; every shard is a plain file name beside the index."""
-    index = Path(index)
-    places = read_json(index, index.name, limit=INDEX_LIMIT, unique=True).get("weight_map")
-    if not isinstance(places, dict) or not places:
-        raise DamagedFileError(f"{index} has no table 'weight_map' of tensors")
-    suffix = ".bin" if index.name.endswith(".bin.index.json") else ".safetensors"
-    for name, file in places.items():
-        if not isinstance(file, str) or not _is_plain_name(file) or not file.endswith(suffix):
-            shown = clip(file) if isinstance(file, str) else type(file).__name__
-            raise DamagedFileError(f"{index} places {clip(name)} in {shown}, which is no {suffix} file of this folder")
-    return places
-
-
-def _is_plain_name(file: str) -> bool:
-    return file.isprintable() and not set(file) & set("/\\:") and not file.startswith("..")
 
 
 # --- safetensors ------------------------------------------------------------------------------------------------------
@@ -621,7 +602,7 @@ def _write_file(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def _write_safetensors(file: BinaryIO, tensors: Mapping[str, torch.Tensor]) -> None:
-    # Wide dtypes first, as the safetensors library does: so every tensor is aligned and can be mapped.
+    # Wide dtypes first, behind a header of a multiple of eight bytes: so every tensor is aligned and can be mapped.
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, _CODES[tensors[name].dtype], name))
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
