@@ -190,15 +190,16 @@ def open_regular(path: Path, shown: str | None = None) -> Iterator[BinaryIO]:
     """Open a file for reading, and nothing that only looks like one: a pipe would block, a device never end."""
     shown = shown or str(path)
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise DamagedFileError(f"{shown} is not a file")
-        file = open(path, "rb")  # noqa: SIM115 - closed below
+        is_file = stat.S_ISREG(os.stat(path).st_mode)
+        file = open(path, "rb") if is_file else None
     except FileNotFoundError as error:
         raise CheckpointError(f"{shown} does not exist") from error
     except OSError as error:
         raise CheckpointError(f"could not read {shown}: {reason_of(error)}") from error
     except ValueError as error:  # a NUL in the name
         raise CheckpointError(f"{shown!r} is not a file name: {error}") from error
+    if file is None:
+        raise DamagedFileError(f"{shown} is not a file")
     with file:
         try:
             yield file

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from glassformer.checkpoints.files import read_weight_map, write_atomically
+from glassformer.checkpoints.files import read_weight_map, reason_of, write_atomically
 from glassformer.errors import CheckpointError, HubError
 
 Wanted = tuple[str | tuple[str, ...], ...]
@@ -43,7 +43,7 @@ TOKENIZER_FILES: Wanted = (
 _HUB_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TRUE = {"1", "ON", "YES", "TRUE"}
-_LOCAL_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def find_folder(
@@ -321,8 +321,8 @@ def _ask(call: Callable, name: str, revision: str, cache: Path, file: str | None
     try:
         return call()
     except Exception as error:  # the client speaks through three HTTP libraries, each with its own tree of errors
-        if isinstance(error, OSError) and error.errno in _LOCAL_FAULTS:
-            raise HubError(f"could not write into the cache {cache}: {error.strerror}") from error
+        if isinstance(error, OSError) and (error.filename or error.errno in _FULL):  # no network error names a file
+            raise HubError(f"could not write into the cache {cache}: {reason_of(error)}") from error
         raise _describe(error, revision, file) from error
 
 
