@@ -1,0 +1,280 @@
+"""BERT's tokenizer: basic tokenization, then WordPiece.
+
+The Rust engine does the work; texts for which it would differ from the original take the readable road in
+`wordpiece.py`. Both give the same kind of result, so nobody notices but the clock.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import TokenizerError, suggests
+from .bert_files import VocabularyFile, engine_for, engine_text, read_vocabulary
+from .encoding import Pieces, Slot
+from .folder import ENGINE
+from .spacing import put_together
+from .special import AddedToken, any_of
+from .tokenizer import PreTrainedTokenizer
+from .trust import UNTRUSTED
+from .wordpiece import NOT_SPACE, BasicTokenizer, Piece, Word, WordPiece, lower
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from .explain import Explanation
+
+
+class BertTokenizer(PreTrainedTokenizer):
+    """Text to ids as BERT does it.
+
+    >>> tokenizer = BertTokenizer("vocab.txt")                      # doctest: +SKIP
+    >>> tokenizer.tokenize("unaffable!")                            # doctest: +SKIP
+    ['una', '##ffa', '##ble', '!']
+    """
+
+    vocab_files_names = {"vocab_file": "vocab.txt"}
+
+    @suggests
+    def __init__(
+        self,
+        vocab_file: str | PathLike[str] | None = None,
+        do_lower_case: bool | None = None,  # None: what tokenizer.json says, or True
+        do_basic_tokenize: bool = True,
+        never_split: Collection[str] | None = None,
+        unk_token: str | AddedToken = "[UNK]",
+        sep_token: str | AddedToken | None = "[SEP]",
+        pad_token: str | AddedToken | None = "[PAD]",
+        cls_token: str | AddedToken | None = "[CLS]",
+        mask_token: str | AddedToken | None = "[MASK]",
+        tokenize_chinese_chars: bool | None = None,  # None: what tokenizer.json says, or True
+        strip_accents: bool | None = None,  # None: as do_lower_case
+        bos_token: str | AddedToken | None = None,
+        eos_token: str | AddedToken | None = None,
+        additional_special_tokens: Iterable[str | AddedToken] = (),
+        model_max_length: int | None = None,
+        padding_side: str = "right",
+        truncation_side: str = "right",
+        clean_up_tokenization_spaces: bool = True,
+        max_input_chars_per_word: int | None = None,  # a longer word is unknown; None: what tokenizer.json says, or 100
+        *,
+        vocab: VocabularyFile | Mapping[str, int] | None = None,
+        added_tokens: Mapping[int, Any] | None = None,
+        name_or_path: str = "",
+        kept_settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        if (vocab_file is None) == (vocab is None):
+            raise TokenizerError("a BertTokenizer needs a vocabulary: the path of a vocab.txt, or vocab={token: id}")
+        if vocab is None:
+            vocab = read_vocabulary(Path(vocab_file))
+        elif not isinstance(vocab, VocabularyFile):
+            vocab = VocabularyFile(dict(vocab), "the vocabulary")
+        if isinstance(never_split, str):
+            raise TokenizerError(f"never_split must be a list of words, got the string {never_split!r}")
+        said = vocab.settings
+        self.do_lower_case = first_known(do_lower_case, said.get("do_lower_case"), True)
+        self.do_basic_tokenize = do_basic_tokenize
+        self.never_split = list(never_split or ())
+        self.tokenize_chinese_chars = first_known(tokenize_chinese_chars, said.get("tokenize_chinese_chars"), True)
+        self.strip_accents = first_known(strip_accents, said.get("strip_accents"), None)
+        self.max_input_chars_per_word = first_known(max_input_chars_per_word, said.get("max_input_chars_per_word"), 100)
+        self.basic_tokenizer = BasicTokenizer(
+            self.do_lower_case, self.never_split, self.tokenize_chinese_chars, self.strip_accents
+        )
+        super().__init__(
+            vocab.vocab,
+            {
+                "bos_token": bos_token,
+                "eos_token": eos_token,
+                "unk_token": unk_token,
+                "sep_token": sep_token,
+                "pad_token": pad_token,
+                "cls_token": cls_token,
+                "mask_token": mask_token,
+            },
+            additional_special_tokens=additional_special_tokens,
+            added_tokens=vocab.added | dict(added_tokens or {}),
+            model_max_length=model_max_length,
+            padding_side=padding_side,
+            truncation_side=truncation_side,
+            clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+            name_or_path=name_or_path,
+            kept_settings=kept_settings,
+            where=vocab.name,
+        )
+        if self.unk_token is None:
+            raise TokenizerError("a BertTokenizer needs an unk_token, got None")
+        self.wordpiece_tokenizer = WordPiece(self.vocab, self.unk_token, self.max_input_chars_per_word)
+
+    @classmethod
+    def _from_files(cls, path: Path, settings: dict, kept: dict, name_or_path: str) -> BertTokenizer:
+        if path.is_file():
+            return cls(vocab=read_vocabulary(path), **settings, kept_settings=kept, name_or_path=name_or_path)
+        given = settings.pop("vocab_file", None)
+        text, engine = Path(given) if given else path / "vocab.txt", path / ENGINE
+        if not text.is_file() and not engine.is_file():
+            raise TokenizerError(f"{path} has neither vocab.txt nor tokenizer.json, so it holds no BERT tokenizer")
+        vocab = read_vocabulary(text if text.is_file() else engine)
+        if text.is_file() and engine.is_file():
+            other = read_vocabulary(engine)
+            if other.vocab != vocab.vocab:
+                warnings.warn(f"{text} and {engine.name} hold different vocabularies; the former is used", stacklevel=4)
+            vocab = VocabularyFile(vocab.vocab, vocab.name, other.added, other.settings)
+        return cls(vocab=vocab, **settings, kept_settings=kept, name_or_path=name_or_path)
+
+    # --- special tokens ----------------------------------------------------------------------------------------
+
+    def template(self, pair: bool) -> tuple[Slot, ...]:
+        """`[CLS] A [SEP]`, or `[CLS] A [SEP] B [SEP]` with segment 1 from B on."""
+        if self.cls_token is None or self.sep_token is None:
+            raise TokenizerError("special tokens were asked for, but cls_token or sep_token is None")
+        cls, sep = self.cls_token_id, self.sep_token_id
+        single = (Slot(cls, 0, 0), Slot(None, 0, 0), Slot(sep, 0, 0))
+        return (*single, Slot(None, 1, 1), Slot(sep, 1, 1)) if pair else single
+
+    @property
+    def _lowers(self) -> bool:
+        return self.do_lower_case and self.do_basic_tokenize
+
+    def _as_added(self, token: AddedToken) -> AddedToken:
+        if token.special or not self._lowers:
+            return token
+        return AddedToken(token.content.lower(), token.single_word, token.lstrip, token.rstrip, special=False)
+
+    def _look_for_tokens(self) -> None:
+        super()._look_for_tokens()
+        # Text is lower-cased before added tokens are looked for, so "NewTok" is found in "newtok" and "NEWTOK".
+        names = {token.content if token.special else token.content.lower(): name for name, token in self._found.items()}
+        self._by_lower = names if self._lowers and any(name == name.lower() for name in names) else {}
+        self._lower_pattern = any_of(self._by_lower)
+        # Special tokens that could still come to light when characters are dropped from a text, "[MA\\u200dSK]".
+        hidden = [name for name in names if not self._lowers or name == name.lower()] if self.do_basic_tokenize else []
+        self._hidden_pattern = any_of(hidden, re.IGNORECASE)
+        self._hidden_starts = {start for name in hidden for start in (name[0].lower(), name[0].upper())}
+        self._special_words = frozenset(self.all_special_tokens)
+
+    def _stretches(self, text: str) -> list[tuple[int, int, str | None]]:
+        if self._lower_pattern is None:
+            return super()._stretches(text)
+        chars: list[str] = []
+        origins: list[int] = []
+        for start, end, token in super()._stretches(text):
+            part, places = (text[start:end], range(start, end)) if token else lower(text[start:end], range(start, end))
+            chars.append(part)
+            origins.extend(places)
+        if not origins:
+            return [(0, len(text), None)]
+        return [
+            (origins[start], origins[end - 1] + 1, self._by_lower[token] if token else None)
+            for start, end, token in self._cut("".join(chars), self._lower_pattern)
+        ]
+
+    # --- the two roads -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _engine(self) -> Tokenizer:
+        return engine_for(self)
+
+    def _plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
+        fast = [i for i, text in enumerate(texts) if self._engine_agrees(text, split_special_tokens)]
+        made: dict[int, Pieces] = {}
+        if len(fast) == 1:  # without the cost of spreading one text over threads
+            made[fast[0]] = from_engine(self._engine.encode(texts[fast[0]], add_special_tokens=False))
+        elif fast:
+            encoded = self._engine.encode_batch([texts[i] for i in fast], add_special_tokens=False)
+            made = {i: from_engine(each) for i, each in zip(fast, encoded, strict=True)}
+        return [made[i] if i in made else self._readable(text, split_special_tokens) for i, text in enumerate(texts)]
+
+    def _engine_agrees(self, text: str, split_special_tokens: bool) -> bool:
+        """Whether the engine can be trusted to give what the original gives."""
+        if self.never_split or not self.do_basic_tokenize or UNTRUSTED.search(text):
+            return False
+        if split_special_tokens or self._hidden_pattern is None or (text.isascii() and text.isprintable()):
+            return True
+        if self._hidden_starts.isdisjoint(text):
+            return True
+        if self.basic_tokenizer.strip_accents and not text.isascii():
+            return False
+        return not self._hidden_pattern.search("".join([char for char in text if char.isprintable()]))
+
+    def _readable(self, text: str, split_special_tokens: bool) -> Pieces:
+        """The pieces of a text by the original algorithm, step by step."""
+        tokens: list[str] = []
+        offsets: list[tuple[int, int]] = []
+        words: list[int] = []
+        for number, word in enumerate(self._words(text, split_special_tokens)):
+            for piece in self.wordpiece_tokenizer.pieces(word):
+                tokens.append(piece.token)
+                offsets.append((piece.start, piece.end))
+                words.append(number)
+        unknown = self.vocab[self.unk_token]
+        return Pieces([self.vocab.get(token, unknown) for token in tokens], (offsets, words), tokens)
+
+    def _words(self, text: str, split_special_tokens: bool = False) -> Iterable[Word]:
+        """What WordPiece gets to cut."""
+        origins: Sequence[int] = range(len(text))
+        if not self.do_basic_tokenize:
+            return [Word(m.group(), origins[m.start() : m.end()]) for m in NOT_SPACE.finditer(text)]
+        if self.do_lower_case:
+            text, origins = lower(text, origins)
+        kept = frozenset() if split_special_tokens else self._special_words
+        return self.basic_tokenizer.words(text, origins, kept)
+
+    def explain(self, text: str) -> Explanation:
+        """How a text becomes ids, step by step: print it, or look at its fields."""
+        from .explain import explain_bert
+
+        return explain_bert(self, text)
+
+    # --- back to text, and to files ----------------------------------------------------------------------------
+
+    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
+        """Put pieces together to words, and words to text; no spaces between Chinese characters."""
+        return put_together(tokens, self._special_words)
+
+    def _saved_settings(self) -> dict[str, Any]:
+        return {
+            "do_lower_case": self.do_lower_case,
+            "do_basic_tokenize": self.do_basic_tokenize,
+            "never_split": self.never_split or None,
+            "tokenize_chinese_chars": self.tokenize_chinese_chars,
+            "strip_accents": self.strip_accents,
+            **(
+                {}
+                if self.max_input_chars_per_word == 100
+                else {"max_input_chars_per_word": self.max_input_chars_per_word}
+            ),
+        }
+
+    def _vocabulary_files(self) -> dict[str, str]:
+        # A line that was lost because its token came again later is filled with the last token: read again, the last
+        # one wins, and every id stays in its place.
+        names = {index: token for token, index in self.vocab.items()}
+        last = max(names)
+        lines = [names.get(index, names[last]) for index in range(last + 1)]
+        return {"vocab.txt": "\n".join(lines) + "\n", ENGINE: engine_text(self)}
+
+    @classmethod
+    def train(cls, files: Any, **settings: Any) -> BertTokenizer:
+        """Make a new vocabulary from text files or an iterator of strings; see `train_vocabulary`."""
+        from .train import train_bert
+
+        return train_bert(cls, files, **settings)
+
+
+def first_known(*values: Any) -> Any:
+    """The first value that is not None."""
+    return next((value for value in values if value is not None), None)
+
+
+def from_engine(encoding: Any) -> Pieces:
+    return Pieces(encoding.ids, lambda: (encoding.offsets, encoding.word_ids))
+
+
+BertTokenizerFast = BertTokenizer
+__all__ = ["BertTokenizer", "BertTokenizerFast", "Piece"]

@@ -1,0 +1,3 @@
+import re
+
+UNTRUSTED = re.compile("[\ud800-\udfff]")
