@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Install Glassformer into .venv and run its demo: ./run.sh, or ./run.sh "one sentence" "another".
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+. scripts/environment.sh
+
+make_environment
+install_package demo
+exec .venv/bin/glass demo "$@"

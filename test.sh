@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Install everything the tests need into .venv, then check style and run them. Arguments go to pytest:
+# ./test.sh, ./test.sh tests/cli, ./test.sh -k loading -x. WORKERS=4 ./test.sh uses four processes.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+. scripts/environment.sh
+
+# The release that the tutorials were written for stands in a folder of its own, because it cannot live beside
+# today's: tests run it in a process of its own, with this folder in PYTHONPATH.
+OLD=.peers/transformers4
+OLD_PACKAGES="transformers==4.30.2 tokenizers==0.13.3 huggingface_hub==0.25.2 numpy==1.26.4
+    requests==2.32.3 urllib3==2.2.3 certifi charset-normalizer==3.4.0 idna==3.10"
+
+install_old_transformers() {
+    local state log
+    state=$(echo "$OLD_PACKAGES" "$(.venv/bin/python --version)" | cksum)
+    case "$(cat "$OLD.stamp" 2>/dev/null)" in
+        "$state") return ;;
+        "$state none") echo "No transformers 4 for this Python: the tests against it are skipped"; return ;;
+    esac
+    echo "Installing transformers 4 into $OLD"
+    rm -rf "$OLD" "$OLD.stamp" "$OLD.new"
+    mkdir -p .peers
+    log=.peers/pip.log
+    # shellcheck disable=SC2086
+    if .venv/bin/python -m pip install --quiet --no-deps --only-binary=:all: --target "$OLD.new" $OLD_PACKAGES \
+        >"$log" 2>&1; then
+        mv "$OLD.new" "$OLD"
+        echo "$state" >"$OLD.stamp"
+    elif grep -q "from versions: .*[0-9]" "$log"; then # the index answers, and has no wheel for this Python
+        echo "No transformers 4 for $(.venv/bin/python --version): the tests against it are skipped"
+        echo "$state none" >"$OLD.stamp"
+    else
+        cat "$log" >&2
+        fail "pip could not install transformers 4: see above"
+    fi
+}
+
+make_environment
+install_package test
+install_old_transformers
+
+status=0
+.venv/bin/ruff check . || status=1
+.venv/bin/ruff format --check . || status=1
+[ $status = 0 ] || echo "ruff is not content: see above. The tests run all the same, and this run fails." >&2
+
+# One thread in each process: two processes of two threads on two cores would only get in each other's way.
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false
+.venv/bin/python -m pytest -n "${WORKERS:-2}" "$@" || status=$?
+exit $status
