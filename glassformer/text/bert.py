@@ -21,7 +21,7 @@ from .folder import ENGINE
 from .spacing import put_together
 from .special import AddedToken, any_of
 from .tokenizer import PreTrainedTokenizer
-from .trust import UNTRUSTED
+from .trust import engine_may_differ
 from .wordpiece import NOT_SPACE, BasicTokenizer, Piece, Word, WordPiece, lower
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class BertTokenizer(PreTrainedTokenizer):
 
     def _engine_agrees(self, text: str, split_special_tokens: bool) -> bool:
         """Whether the engine can be trusted to give what the original gives."""
-        if self.never_split or not self.do_basic_tokenize or UNTRUSTED.search(text):
+        if self.never_split or not self.do_basic_tokenize or engine_may_differ(text):
             return False
         if split_special_tokens or self._hidden_pattern is None or (text.isascii() and text.isprintable()):
             return True
