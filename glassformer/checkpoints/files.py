@@ -191,7 +191,7 @@ def open_regular(path: Path, shown: str | None = None) -> Iterator[BinaryIO]:
     shown = shown or str(path)
     try:
         is_file = stat.S_ISREG(os.stat(path).st_mode)
-        file = open(path, "rb") if is_file else None
+        file = open(path, "rb") if is_file else None  # noqa: SIM115 - closed below
     except FileNotFoundError as error:
         raise CheckpointError(f"{shown} does not exist") from error
     except OSError as error:
@@ -214,5 +214,6 @@ def reason_of(error: OSError) -> str:
 
 def clip(text: str, length: int = 80) -> str:
     """Quote a string from an untrusted file so that it stays one short printable line."""
-    shown = ascii(text[: length + 1]) if not text.isprintable() else repr(text[: length + 1])
-    return shown if len(text) <= length else f"{shown[:length]}...{shown[0]}"
+    start = text[:length]
+    shown = repr(start) if start.isprintable() else ascii(start)
+    return shown if len(text) <= length else shown + "..."

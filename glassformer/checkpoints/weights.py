@@ -58,9 +58,9 @@ ENTRIES = (
     "pytorch_model.bin.index.json",
 )
 
-# Bounds that keep a hostile header cheap: 30,000 tensors fit, and parsing stays within tens of megabytes.
+# Bounds that keep a hostile header cheap: 15,000 tensors fit, and parsing takes tens of megabytes and milliseconds.
 HEADER_LIMIT = 4 * 2**20
-STRUCTURE_LIMIT = 400_000
+STRUCTURE_LIMIT = 200_000
 RANK_LIMIT = 64
 PICKLE_LIMIT = 64 * 2**20
 DIRECTORY_LIMIT = 8 * 2**20
@@ -311,7 +311,7 @@ def _check_header(header: bytes, path: Path, data_size: int) -> tuple[dict[str, 
 def _parse_header(header: bytes, path: Path) -> dict[str, Any]:
     # Counted before parsing, because a few megabytes of brackets would become gigabytes of Python objects.
     if sum(header.count(mark) for mark in (b"{", b"[", b":", b",")) > STRUCTURE_LIMIT:
-        raise DamagedFileError(f"{path} has a header with more entries than the 30,000 tensors that are read")
+        raise DamagedFileError(f"{path} has a header with more entries than 15,000 tensors need")
     if not header.startswith(b"{"):
         raise DamagedFileError(f"{path} is no safetensors file: its header is not a JSON object")
     try:
@@ -356,7 +356,11 @@ def _are_sizes(values: Any) -> bool:
 
 
 def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
 
 
 # --- pytorch_model.bin ------------------------------------------------------------------------------------------------
@@ -447,17 +451,17 @@ def _look_through_pickle(stream: Any, path: Path, limit: float) -> None:
     strings: list[str] = []
     try:
         for operation, argument, _ in pickletools.genops(stream):
-            if isinstance(argument, str) and operation.name != "GLOBAL":
-                strings = [*strings[-1:], argument]
-            elif operation.name == "GLOBAL" and _HARMLESS.fullmatch(argument):
+            if operation.name == "GLOBAL" and _HARMLESS.fullmatch(argument):
                 continue
-            elif operation.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
-                called = argument if isinstance(argument, str) else " ".join(strings)
+            if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
+                called = argument or " ".join(strings)
                 raise UnsafeFileError(
                     f"{path} would run {clip(called.replace(' ', '.'))[1:-1]} if it were loaded; only tensors are read"
                 )
-            elif operation.name in ("EXT1", "EXT2", "EXT4", "OBJ", "NEWOBJ", "NEWOBJ_EX"):
+            if operation.name in ("EXT1", "EXT2", "EXT4", "OBJ", "NEWOBJ", "NEWOBJ_EX"):
                 raise UnsafeFileError(f"{path} would build Python objects if it were loaded; only tensors are read")
+            if isinstance(argument, str):
+                strings = [*strings[-1:], argument]  # the last two: STACK_GLOBAL takes its names from them
             elif isinstance(argument, int) and argument > limit:
                 raise DamagedFileError(f"{path} declares a size of {argument:,}, the file has {limit:,} bytes")
     except (UnsafeFileError, DamagedFileError):
