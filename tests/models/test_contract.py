@@ -1,0 +1,241 @@
+"""The contract that every architecture keeps."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import glassformer
+from glassformer.models.auto import CONFIGS
+
+from .architectures import ARCHITECTURES, Architecture, tokens
+
+LENGTHS = (9, 4, 1, 7)
+
+
+@pytest.fixture(params=ARCHITECTURES, ids=lambda a: a.model_type)
+def architecture(request) -> Architecture:
+    torch.manual_seed(0)
+    return request.param
+
+
+@pytest.fixture
+def batch() -> dict[str, torch.Tensor]:
+    torch.manual_seed(1)
+    mask = (torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]).long()
+    return {"input_ids": tokens(*mask.shape) * mask, "attention_mask": mask}
+
+
+def body_of(architecture: Architecture, dtype=torch.float64, **fields):
+    return architecture.body(architecture.tiny(**fields)).to(dtype).eval()
+
+
+def assert_close(a, b, tolerance=1e-10):
+    torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+
+
+def test_every_architecture_is_here():
+    assert {a.model_type for a in ARCHITECTURES} == set(CONFIGS)
+
+
+@torch.no_grad()
+def test_body_equals_the_reference(architecture, batch, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    model = body_of(architecture)
+    model.save_pretrained(tmp_path)
+    reference = getattr(transformers, architecture.body.__name__).from_pretrained(
+        tmp_path, dtype=torch.float64, **architecture.reference_only
+    )
+    wanted = {"output_hidden_states": True, "output_attentions": True}
+    ours, theirs = model(**batch, **wanted), reference.eval()(**batch, **wanted)
+    seen = batch["attention_mask"].bool()
+    assert_close(ours.pooler_output, theirs.pooler_output)
+    for a, b in zip(ours.hidden_states, theirs.hidden_states, strict=True):
+        assert_close(a[seen], b[seen])
+    for a, b in zip(ours.attentions, theirs.attentions, strict=True):
+        assert_close(a.transpose(1, 2)[seen], b.transpose(1, 2)[seen])
+
+
+@torch.no_grad()
+def test_heads_equal_the_reference(architecture, batch, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    for head, labels in architecture.heads.items():
+        model = head(architecture.tiny()).double().eval()
+        model.save_pretrained(tmp_path / head.__name__)
+        reference, info = getattr(transformers, head.__name__).from_pretrained(
+            tmp_path / head.__name__, dtype=torch.float64, output_loading_info=True, **architecture.reference_only
+        )
+        assert not info["missing_keys"], (head, info)
+        assert not info["unexpected_keys"], (head, info)
+        given = {**batch, **labels(*batch["input_ids"].shape)}
+        if "labels" in given and given["labels"].dim() == 2:
+            given["labels"] = given["labels"].masked_fill(batch["attention_mask"] == 0, -100)
+        ours, theirs = model(**given), reference.eval()(**given)
+        assert list(ours.keys()) == list(theirs.keys())
+        seen = batch["attention_mask"].bool()
+        for name, value in ours.items():
+            want = theirs[name]
+            per_token = value.shape[:2] == seen.shape
+            assert_close(value[seen] if per_token else value, want[seen] if per_token else want)
+
+
+@torch.no_grad()
+def test_reads_what_the_reference_writes(architecture, batch, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    for head in architecture.heads:
+        config = getattr(transformers, type(architecture.tiny()).__name__)(**architecture.tiny().to_diff_dict())
+        reference = getattr(transformers, head.__name__)(config).eval()
+        reference.save_pretrained(tmp_path / head.__name__)
+        model = head.from_pretrained(tmp_path / head.__name__)
+        assert not model.load_report.initialised
+        assert not model.load_report.unused
+        ours, theirs = model(**batch), reference(**batch)
+        seen = batch["attention_mask"].bool()
+        for name, value in ours.items():
+            per_token = value.shape[:2] == seen.shape
+            assert_close(value[seen] if per_token else value, theirs[name][seen] if per_token else theirs[name], 2e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padded_equals_unpadded_and_batch_equals_single(architecture, batch, side):
+    model = body_of(architecture)
+    width = max(LENGTHS)
+    positions = torch.arange(width).expand(len(LENGTHS), -1)
+    if side == "left":
+        shift = [width - n for n in LENGTHS]
+        batch = {k: torch.stack([row.roll(s) for row, s in zip(v, shift, strict=True)]) for k, v in batch.items()}
+        positions = (positions - torch.tensor(shift)[:, None]).clamp(min=0)
+    out = model(**batch, position_ids=positions, output_hidden_states=True, output_attentions=True)
+    for row, length in enumerate(LENGTHS):
+        real = batch["attention_mask"][row].bool()
+        alone = model(batch["input_ids"][row][real][None], output_hidden_states=True, output_attentions=True)
+        assert_close(out.pooler_output[row], alone.pooler_output[0])
+        for a, b in zip(out.hidden_states, alone.hidden_states, strict=True):
+            assert_close(a[row][real], b[0])
+            assert not a[row][~real].any()
+        for a, b in zip(out.attentions, alone.attentions, strict=True):
+            assert_close(a[row][:, real][:, :, real], b[0])
+            assert a[row].sum(-1)[:, real].allclose(torch.ones(1, length, dtype=a.dtype))
+            assert not a[row][:, :, ~real].any()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_explicit_equals_fused(architecture, batch, dtype):
+    model = body_of(architecture, dtype)
+    fused, explicit = model(**batch), model(**batch, output_attentions=True)
+    tolerance = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 6e-2}[dtype]
+    assert_close(fused.last_hidden_state, explicit.last_hidden_state, tolerance)
+
+
+@torch.no_grad()
+def test_cached_equals_uncached(architecture, batch):
+    if architecture.decoder is None:
+        pytest.skip(f"{architecture.model_type} has no decoder")
+    model = architecture.decoder(architecture.tiny(**architecture.decoder_fields)).double().eval()
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    whole = model(ids, attention_mask=mask)
+    start = 3
+    past = model(ids[:, :start], attention_mask=mask[:, :start], use_cache=True).past_key_values
+    for step in range(start, ids.shape[1]):
+        out = model(ids[:, step : step + 1], attention_mask=mask[:, : step + 1], past_key_values=past, use_cache=True)
+        past = out.past_key_values
+        real = mask[:, step].bool()
+        assert_close(out.logits[real, 0], whole.logits[real, step])
+
+
+@torch.no_grad()
+def test_round_trip_is_bit_for_bit(architecture, batch, tmp_path):
+    for kind in (architecture.body, *architecture.heads):
+        model = kind(architecture.tiny()).eval()
+        folder = tmp_path / kind.__name__
+        for shard, safe in (("5GB", True), ("20KB", True), ("5GB", False)):
+            model.save_pretrained(folder, max_shard_size=shard, safe_serialization=safe)
+            again = kind.from_pretrained(folder)
+            assert again.config == model.config
+            for (name, a), (other, b) in zip(model.state_dict().items(), again.state_dict().items(), strict=True):
+                assert name == other
+                assert torch.equal(a, b), name
+            for a, b in zip(model(**batch).to_tuple(), again(**batch).to_tuple(), strict=True):
+                assert torch.equal(a, b)
+
+
+def test_published_size(architecture):
+    config, count = architecture.published
+    with torch.device("meta"):
+        assert architecture.body(config).num_parameters() == count
+
+
+def test_gradients(architecture, batch):
+    """The stream's gradients equal finite differences, and reach every part."""
+    model = body_of(architecture, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    seen = batch["attention_mask"].bool()
+
+    def loss() -> torch.Tensor:
+        out = model(**batch)
+        return out.last_hidden_state[seen].square().mean() + out.pooler_output.sum()
+
+    loss().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all()
+    generator = torch.Generator().manual_seed(0)
+    for parameter in list(model.parameters())[::5]:
+        direction = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+        with torch.no_grad():
+            step = 1e-6
+            parameter += step * direction
+            above = loss()
+            parameter -= 2 * step * direction
+            below = loss()
+            parameter += step * direction
+        assert_close((parameter.grad * direction).sum(), (above - below) / (2 * step), 1e-5)
+
+
+@torch.no_grad()
+def test_head_masks_and_pruning(architecture, batch, tmp_path):
+    model = body_of(architecture)
+    heads = {0: [1], 2: [0, 3]}
+    mask = torch.ones(model.config.num_hidden_layers, model.config.num_attention_heads)
+    for layer, gone in heads.items():
+        mask[layer, gone] = 0
+    masked = model(**batch, head_mask=mask, output_attentions=True)
+    pruned = copy.deepcopy(model)
+    pruned.prune_heads(heads)
+    assert pruned.num_parameters() < model.num_parameters()
+    assert_close(pruned(**batch).last_hidden_state, masked.last_hidden_state)
+    assert not masked.attentions[0][:, 1].any()
+
+    pruned.prune_heads({0: [2], 1: [0]})  # numbers are those of the unpruned model
+    mask[0, 2], mask[1, 0] = 0, 0
+    assert_close(pruned(**batch).last_hidden_state, model(**batch, head_mask=mask).last_hidden_state)
+    pruned.save_pretrained(tmp_path)
+    again = architecture.body.from_pretrained(tmp_path, dtype=torch.float64)
+    assert again.config.pruned_heads == {0: [1, 2], 1: [0], 2: [0, 3]}
+    assert torch.equal(again(**batch).last_hidden_state, pruned(**batch).last_hidden_state)
+    with pytest.raises(glassformer.InputError, match="keep at least one"):
+        again.prune_heads({0: [0, 3]})
+    with pytest.raises(glassformer.InputError, match="heads 0 to 3"):
+        again.prune_heads({0: [4]})
+
+
+@torch.no_grad()
+def test_compiled_equals_plain(architecture, batch):
+    model = body_of(architecture, torch.float32)
+    compiled = torch.compile(model, backend="eager")
+    assert_close(compiled(**batch).last_hidden_state, model(**batch).last_hidden_state, 1e-6)
+
+
+def test_checkpointing_keeps_gradients(architecture, batch):
+    plain = body_of(architecture, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).train()
+    frugal = copy.deepcopy(plain)
+    frugal.gradient_checkpointing_enable()
+    assert frugal.is_gradient_checkpointing
+    for model in (plain, frugal):
+        model(**batch).last_hidden_state.square().sum().backward()
+    for a, b in zip(plain.parameters(), frugal.parameters(), strict=True):
+        if a.grad is not None:
+            assert_close(a.grad, b.grad)
