@@ -1,0 +1,24 @@
+"""BERT equals the recorded outputs of the original library."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..conftest import SHARED
+from .golden import Case
+
+CASES = sorted(path.name for path in (SHARED / "golden").glob("bert_*")) or ["absent"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(shared, name):
+    case = Case(shared / "golden" / name)
+    compared = 0
+    for call, prefix, result in case.run():
+        for path in call["expect"]:
+            away, fair = case.difference(call, prefix, result, path)
+            assert away <= min(fair, 1e-5), f"{path} is {away} away"
+            compared += 1
+        if "keys" in call:
+            assert list(result.keys()) == call["keys"]
+    assert compared
