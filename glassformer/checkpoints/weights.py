@@ -19,6 +19,7 @@ removed last, so that a folder always holds one readable set: see `write_weights
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import json
 import math
@@ -315,16 +316,39 @@ def _parse_header(header: bytes, path: Path) -> dict[str, Any]:
     if not header.startswith(b"{"):
         raise DamagedFileError(f"{path} is no safetensors file: its header is not a JSON object")
     try:
-        entries = json.loads(header.decode("utf-8"), object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+        with _without_collector():
+            return _HEADER_JSON.decode(header.decode("utf-8"))
     except RecursionError as error:
         raise DamagedFileError(f"{path} has a header that is nested too deeply") from error
     except ValueError as error:  # bad UTF-8, bad JSON, numbers too long, a name given twice
         raise DamagedFileError(f"{path} has a damaged header: {_one_line(error)}") from error
-    return entries
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number")
+def _size(digits: str) -> int:
+    if len(digits) > 20:  # checked before the conversion, whose time grows with the square of the length
+        raise ValueError(f"the number {digits[:20]}... is too long")
+    return int(digits)
+
+
+def _refuse_number(text: str) -> None:
+    raise ValueError(f"{clip(text, 20)} is not a size")
+
+
+_HEADER_JSON = json.JSONDecoder(
+    object_pairs_hook=unique_keys, parse_int=_size, parse_float=_refuse_number, parse_constant=_refuse_number
+)
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the garbage collector: many new objects would make it search the whole program again and again."""
+    paused = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 def _check_entry(name: str, entry: Any, path: Path) -> tuple[torch.dtype, tuple[int, ...], int, int]:
