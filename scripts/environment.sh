@@ -33,12 +33,14 @@ make_environment() {
 
 # Install this package with an extra, once for each state of pyproject.toml and constraints.txt.
 install_package() {
-    local extra=$1 stamp=.venv/installed-$1 state
+    local extra=$1 stamp=.venv/installed-$1 quiet=-qq state
+    [ -t 1 ] && quiet= # a person who waits wants to see the downloads move
     state=$(cat pyproject.toml constraints.txt | cksum)
     [ "$(cat "$stamp" 2>/dev/null)" = "$state" ] && return
     echo "Installing glassformer[$extra] into .venv; the first time takes a few minutes"
     rm -f "$stamp"
-    .venv/bin/python -m pip install --quiet --editable ".[$extra]" --constraint constraints.txt ||
+    # shellcheck disable=SC2086
+    .venv/bin/python -m pip install $quiet --editable ".[$extra]" --constraint constraints.txt ||
         fail "pip could not install glassformer[$extra]: see above"
     echo "$state" >"$stamp"
 }

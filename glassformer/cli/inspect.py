@@ -1,0 +1,470 @@
+"""`glass inspect`: what a checkpoint folder is, holds and lacks, by its config and the headers of its weights."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from ..errors import ConfigError, InputError, WeightsError
+from .show import aligned, print_heading, print_json, print_table, size
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ..checkpoints.config import PretrainedConfig
+    from ..checkpoints.weights import Weights
+    from ..models.base import PreTrainedModel
+
+SHAPE_FIELDS = {  # config field -> what people call it
+    "num_hidden_layers": "layers",
+    "hidden_size": "wide",
+    "num_attention_heads": "attention heads",
+    "intermediate_size": "wide inside the feed-forward",
+    "vocab_size": "tokens in the vocabulary",
+    "max_position_embeddings": "positions",
+    "type_vocab_size": "segments",
+    "num_labels": "labels",
+}
+OTHER_FIELDS = ("hidden_act", "position_embedding_type", "is_decoder", "pruned_heads", "tie_word_embeddings")
+
+
+def inspect(
+    folder: Positional[Annotated[str, arg(metavar="FOLDER")]],
+    /,
+    *,
+    depth: Annotated[int | None, arg(metavar="N")] = None,
+    json: bool = False,
+) -> int:
+    """Show what a checkpoint folder is, holds and lacks, without loading its weights.
+
+    Counts come from the config, so a folder that has only a config.json will do. Of weight files only the headers are
+    read: whether values are finite is told by loading them. Ends with an error when the weights do not fit the config.
+
+    examples:
+      glass inspect ./bert-base-uncased
+      glass inspect ./bert-base-uncased --depth 2
+      glass inspect ./bert-base-uncased --json
+
+    Args:
+        folder: A folder with a config.json, weights or both; or a hub name that is in the cache.
+        depth: How many levels of the module tree to show; all of them if not given.
+        json: Print JSON.
+    """
+    if depth is not None and depth < 0:
+        raise InputError(f"--depth must be 0 or more, got {depth}")
+    inspection = look_into(folder)
+    if json:
+        print_json(inspection.to_dict(depth))
+    else:
+        inspection.print(depth)
+    if inspection.faults:
+        faults = "\n".join(inspection.faults)
+        raise WeightsError(f"{len(inspection.faults)} weights in {inspection.folder} do not fit its config:\n{faults}")
+    return 0
+
+
+@dataclass
+class Node:
+    """One module of the tree, or a row of modules that are alike."""
+
+    name: str
+    kind: str
+    parameters: int
+    shapes: dict[str, list[int]] = field(default_factory=dict)  # of the parameters that are its own
+    children: list[Node] = field(default_factory=list)
+    alike: int = 1  # `parameters` counts all of them
+
+    def to_dict(self, depth: int | None) -> dict[str, Any]:
+        values: dict[str, Any] = {"name": self.name, "class": self.kind, "parameters": self.parameters}
+        if self.alike > 1:
+            values["alike"] = self.alike
+        if self.shapes:
+            values["shapes"] = self.shapes
+        if self.children and depth != 0:
+            values["children"] = [child.to_dict(None if depth is None else depth - 1) for child in self.children]
+        return values
+
+    def rows(self, depth: int | None, lead: str = "", branch: str = "") -> list[tuple[str, str, str, str]]:
+        shapes = "  ".join(f"{name} {shape}" for name, shape in self.shapes.items())
+        kind = f"{self.alike} x {self.kind}" if self.alike > 1 else self.kind
+        found = [(f"{lead}{branch}{self.name}", kind, f"{self.parameters:,}", shapes)]
+        if depth == 0:
+            return found
+        lead += {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
+        for child in self.children:
+            last = child is self.children[-1]
+            found += child.rows(None if depth is None else depth - 1, lead, "└─ " if last else "├─ ")
+        return found
+
+
+@dataclass
+class Part:
+    """A part of the body: its size by the config, and how many of its tensors the files hold."""
+
+    name: str
+    kind: str
+    parameters: int
+    share: float  # of the body, in percent
+    tensors: int
+    found: int | None = None  # None when there are no weight files
+
+
+@dataclass
+class Head:
+    """One class of the family, and what of it the checkpoint has."""
+
+    name: str
+    parameters: int  # beyond the body, tied ones not counted
+    lacks: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    looked_for: bool = True  # False when there are no weight files
+
+    @property
+    def status(self) -> str:
+        if not self.looked_for:
+            return "no weights"
+        if self.faults:
+            return f"does not fit: {self.faults[0]}"
+        return f"lacks {', '.join(self.lacks)}" if self.lacks else "complete"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "parameters": self.parameters, "status": self.status, "lacks": self.lacks}
+
+
+@dataclass
+class Inspection:
+    """All that was found; `print` and `to_dict` show it."""
+
+    folder: Path
+    files: dict[str, int]
+    model_type: str | None = None
+    architectures: list[str] = field(default_factory=list)
+    config: dict[str, Any] = field(default_factory=dict)
+    unread: dict[str, Any] = field(default_factory=dict)  # config keys that are kept but nothing reads
+    class_name: str | None = None  # the class that the tree shows
+    tree: Node | None = None
+    body_name: str | None = None
+    parameters: int = 0  # of the body
+    parts: list[Part] = field(default_factory=list)
+    heads: list[Head] = field(default_factory=list)
+    tensors: dict[str, list[int]] = field(default_factory=dict)  # what the weight files hold, by their own names
+    dtypes: dict[str, int] = field(default_factory=dict)  # -> bytes
+    weight_files: dict[str, int] = field(default_factory=dict)
+    lacks: list[str] = field(default_factory=list)  # optional parts of the body that would start from random weights
+    unused: list[str] = field(default_factory=list)  # tensors that no class of the family reads
+    leftovers: list[str] = field(default_factory=list)  # buffers of old files that nobody needs
+    faults: list[str] = field(default_factory=list)  # what loading would refuse
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self, depth: int | None = None) -> dict[str, Any]:
+        return {
+            "folder": str(self.folder),
+            "model_type": self.model_type,
+            "architectures": self.architectures,
+            "class": self.class_name,
+            "body": self.body_name,
+            "parameters": self.parameters,
+            "parts": [{**vars(part), "share": round(part.share, 2)} for part in self.parts],
+            "heads": [
+                {"name": head.name, "parameters": head.parameters, "status": head.status, "lacks": head.lacks}
+                for head in self.heads
+            ],
+            "dtypes": self.dtypes,
+            "files": self.files,
+            "weight_files": self.weight_files,
+            "tensors": self.tensors,
+            "lacks": self.lacks,
+            "unused": self.unused,
+            "leftovers": self.leftovers,
+            "faults": self.faults,
+            "notes": self.notes,
+            "config": self.config,
+            "unread_config": self.unread,
+            "tree": None if self.tree is None else self.tree.to_dict(depth),
+        }
+
+    def print(self, depth: int | None = None) -> None:
+        print_heading(str(self.folder))
+        for line in self.summary():
+            print(line)
+        if self.parts:
+            print()
+            print_heading(f"{self.body_name}: {self.parameters:,} parameters")
+            rows = [
+                (part.name, part.kind, f"{part.parameters:,}", f"{part.share:.2f} %", presence(part))
+                for part in self.parts
+            ]
+            print_table(("part", "class", "parameters", "share", "in the files"), rows, right=(2, 3))
+        if self.heads:
+            print()
+            print_heading("What the weights are enough for" if self.tensors else "The class that the config names")
+            rows = [(head.name, f"{head.parameters:,}" if head.parameters else "", head.status) for head in self.heads]
+            print_table(("class", "beyond the body", "in the files"), rows, right=(1,))
+        if self.tree is not None:
+            print()
+            print_heading("Module tree")
+            for line in aligned(self.tree.rows(depth), right=(2,)):
+                print(line)
+        elif self.tensors:
+            print()
+            print_heading("Tensors")
+            print_table(("name", "shape"), list(self.tensors.items()))
+        print()
+        print_heading("Files")
+        print_table(("file", "size"), [(name, size(amount)) for name, amount in self.files.items()], right=(1,))
+
+    def summary(self) -> list[str]:
+        lines = [("model_type", self.model_type or "none given"), ("architectures", ", ".join(self.architectures))]
+        shape = [f"{self.config[name]:,} {word}" for name, word in SHAPE_FIELDS.items() if self.config.get(name)]
+        other = [f"{name} {self.config[name]}" for name in OTHER_FIELDS if self.config.get(name) not in (None, {})]
+        lines += [("shape", ", ".join(shape)), ("other settings", ", ".join(other))]
+        lines.append(("read by nobody", ", ".join(f"{name} {value!r}" for name, value in self.unread.items())))
+        if self.tensors:
+            kinds = ", ".join(f"{name} {size(count)}" for name, count in self.dtypes.items())
+            values = sum(math.prod(shape) for shape in self.tensors.values())
+            lines.append(("weights", f"{len(self.tensors)} tensors of {values:,} values, {kinds}"))
+        else:
+            lines.append(("weights", "none: the counts come from the config"))
+        lines.append(("lacks", ", ".join(self.lacks)))
+        lines.append(("unused", some(self.unused)))
+        lines.append(("leftovers", some(self.leftovers)))
+        lines += [("note", note) for note in self.notes]
+        return aligned([(name, text) for name, text in lines if text])
+
+
+def presence(part: Part) -> str:
+    if part.found is None:
+        return "no weights"
+    if part.found == part.tensors:
+        return f"all {part.tensors} tensors"
+    return f"{part.found} of {part.tensors} tensors"
+
+
+def some(names: list[str], most: int = 6) -> str:
+    more = f", and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def look_into(name: str) -> Inspection:
+    """Everything about a folder that can be known without reading weights."""
+    from ..checkpoints.config import CONFIG_FILE
+    from ..checkpoints.hub import find_folder
+    from ..checkpoints.weights import ENTRIES, open_weights
+
+    folder = find_folder(name, files=(), local_files_only=True)
+    found = Inspection(folder, files_of(folder))
+    weights = None
+    if any(os.path.lexists(folder / entry) for entry in ENTRIES):
+        weights = open_weights(folder)
+        note_weights(found, weights)
+    if not os.path.lexists(folder / CONFIG_FILE):
+        if weights is None:
+            held = f"it has {some(list(found.files))}" if found.files else "it is empty"
+            raise ConfigError(f"{folder} is no checkpoint folder: it holds neither {CONFIG_FILE} nor weights; {held}")
+        found.notes.append(f"there is no {CONFIG_FILE}, so only the names and shapes in the weight files are known")
+        return found
+    config = read_config(found, folder / CONFIG_FILE)
+    if config is not None:
+        note_model(found, config, weights)
+    return found
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    """Every file in the folder and one level below it, with its size."""
+    try:
+        paths = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_file()]
+        return {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(paths)}
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read: {(error.strerror or str(error)).lower()}") from None
+
+
+def note_weights(found: Inspection, weights: Weights) -> None:
+    found.weight_files = {path.name: count for path, count in weights.files.items()}
+    dtypes: Counter[str] = Counter()
+    for name in weights.names():
+        info = weights.info(name)
+        found.tensors[name] = list(info.shape)
+        dtypes[str(info.dtype).removeprefix("torch.")] += info.nbytes
+    found.dtypes = dict(dtypes.most_common())
+
+
+def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
+    """The folder's configuration, or None, noted, for an architecture that glassformer does not have."""
+    from ..checkpoints.files import read_json
+    from ..models.auto import CONFIGS, AutoConfig
+
+    values = read_json(path)
+    named = values.get("architectures")
+    found.model_type = values.get("model_type") if isinstance(values.get("model_type"), str) else None
+    found.architectures = [str(name) for name in named] if isinstance(named, list) else []
+    model_type = found.model_type or next((kind for kind in CONFIGS if is_of(kind, found.architectures)), None)
+    if model_type is None or model_type not in CONFIGS:
+        if not found.tensors:
+            AutoConfig.for_model(model_type, path)  # raises, in its own words
+        found.notes.append(
+            f"glassformer has no architecture {model_type!r} yet, so this is only what the files say"
+            if model_type
+            else "config.json has no model_type, so this is only what the weight files say"
+        )
+        found.config = values
+        return None
+    if found.model_type is None:
+        found.notes.append(f"config.json has no model_type; its architectures say {model_type!r}")
+    config = CONFIGS[model_type].from_pretrained(path.parent)
+    found.unread = dict(config.extra)
+    found.config = {name: value for name, value in config.to_dict().items() if name not in config.extra}
+    return config
+
+
+def is_of(model_type: str, architectures: list[str]) -> bool:
+    """Whether a class such as BertForMaskedLM belongs to a model type such as bert."""
+    return any(name.lower().startswith(model_type) for name in architectures)
+
+
+def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
+    import torch
+
+    from ..models.auto import AutoBase, AutoModel
+    from ..models.base import settle_labels
+
+    if weights is not None:
+        settle_labels(config, weights)
+        found.config["num_labels"] = config.num_labels
+    body_class = AutoModel.model_class(config)
+    kinds = {auto.models[type(config)] for auto in AutoBase.__subclasses__() if type(config) in auto.models}
+    classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
+    with torch.device("meta"), silence():
+        body = body_class(config)
+        heads = {name: kind(config) for name, kind in classes.items() if kind is not body_class}
+        for model in heads.values():
+            model.tie_weights()
+    found.body_name = body_class.__name__
+    found.parameters = count(body)
+    for name, module in body.named_children():
+        amount, tensors = count(module), [f"{name}.{key}" for key in module.state_dict()]
+        share = 100 * amount / found.parameters
+        found.parts.append(Part(name, type(module).__name__, amount, share, len(tensors)))
+
+    known = next((name for name in found.architectures if name in classes), None)
+    if found.architectures and known is None:
+        found.notes.append(
+            f"glassformer has no class {', '.join(found.architectures)}; shown is its body, {body_class.__name__}"
+        )
+    shown = heads.get(known, body)
+    found.class_name = type(shown).__name__
+    found.tree = grow(type(shown).__name__, shown, set())
+    if weights is not None:
+        compare(found, body, heads, weights)
+    elif known in heads:
+        found.heads = [Head(known, own_size(shown), looked_for=False)]
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Models that are built only to be counted have nothing to say."""
+    log = logging.getLogger("glassformer")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTrainedModel], weights: Weights) -> None:
+    """Hold what the files have against what each class needs."""
+    keymap = body.keymap
+    places, _ = keymap.read(weights.names(), prefixed=False)
+    for part in found.parts:
+        names = [f"{part.name}.{key}" for key in body.get_submodule(part.name).state_dict()]
+        part.found = sum(name in places for name in names)
+    whole = fit(body, weights)
+    found.lacks, found.faults = whole.lacks, whole.faults
+    found.heads = [whole]
+    read = set(body.state_dict())
+    for model in heads.values():
+        head = fit(model, weights)
+        # What is wrong with the body is told once, and a pooler that this class has no use for is none of its concern.
+        head.faults = [fault for fault in head.faults if fault.removeprefix(keymap.prefix) not in found.faults]
+        found.heads.append(head)
+        read |= {name.removeprefix(keymap.prefix) for name in model.state_dict()}
+    found.unused = sorted(file_name for name, file_name in places.items() if name not in read)
+    found.leftovers = sorted(name for name in weights.names() if keymap.to_ours(name, prefixed=False) is None)
+    named = next((head for head in found.heads if head.name == found.class_name), whole)
+    found.faults = found.faults + [fault for fault in named.faults if fault not in found.faults]
+
+
+def fit(model: PreTrainedModel, weights: Weights) -> Head:
+    """What loading `weights` into `model` would find, as far as names, shapes and types tell."""
+    keymap, tied = model.keymap, model.tied_names()
+    places, twice = keymap.read(weights.names(), prefixed=model.base_model is not model)
+    for alias, name in tied.items():
+        if alias in places:
+            places.setdefault(name, places[alias])
+    present = {keymap.part(name) for name in places}
+    head = Head(type(model).__name__, own_size(model))
+    head.faults += [f"{name}: stands in the file twice under different names" for name in twice]
+    for name, parameter in model.state_dict().items():
+        part = keymap.part(name)
+        if name in tied:
+            continue
+        if name not in places:
+            if part is None or part in present:
+                head.faults.append(f"{name}: missing")
+            elif part not in head.lacks:
+                head.lacks.append(part)
+            continue
+        info = weights.info(places[name])
+        if tuple(info.shape) != tuple(parameter.shape):
+            head.faults.append(f"{name}: shape {list(info.shape)} in the file, {list(parameter.shape)} in the model")
+        elif info.dtype.is_floating_point != parameter.dtype.is_floating_point:
+            head.faults.append(f"{name}: type {info.dtype} in the file, {parameter.dtype} in the model")
+    return head
+
+
+def own_size(model: PreTrainedModel) -> int:
+    """How many parameters a model has beyond its body, those that are the body's under a second name not counted."""
+    tied, body = model.tied_names(), f"{model.base_model_prefix}."
+    own = {name: p for name, p in model.named_parameters() if name not in tied and not name.startswith(body)}
+    return 0 if model.base_model is model else sum(p.numel() for p in own.values())
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def grow(name: str, module: nn.Module, seen: set[int]) -> Node:
+    """The tree of a module; neighbours that are alike become one node, parameters used twice are counted once."""
+    own = dict(module.named_parameters(recurse=False))
+    fresh = {id(parameter): parameter.numel() for parameter in own.values() if id(parameter) not in seen}
+    seen.update(fresh)
+    node = Node(name, type(module).__name__, sum(fresh.values()), {key: list(p.shape) for key, p in own.items()})
+    for child_name, child in module.named_children():
+        grown = grow(child_name, child, seen)
+        node.parameters += grown.parameters
+        last = node.children[-1] if node.children else None
+        if last is not None and child_name.isdecimal() and are_alike(last, grown):
+            first = last.name.split("-")[0]
+            last.name, last.alike = f"{first}-{child_name}", last.alike + 1
+            last.parameters += grown.parameters
+        else:
+            node.children.append(grown)
+    return node
+
+
+def are_alike(one: Node, other: Node) -> bool:
+    return (
+        (one.kind, one.shapes, one.parameters // one.alike, len(one.children))
+        == (other.kind, other.shapes, other.parameters // other.alike, len(other.children))
+    ) and all(are_alike(a, b) for a, b in zip(one.children, other.children, strict=True))

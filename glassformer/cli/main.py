@@ -1,0 +1,130 @@
+"""`glass VERB ...`: finds the verb, runs it, and turns every error of ours into one line.
+
+Verbs import torch when they run, not when they are found, so that `glass --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+
+from .. import __version__
+from ..errors import GlassformerError, nearest
+
+VERBS = ("demo", "tokenize", "inspect", "train-vocabulary")
+FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+SHOWN_FAULTS = 5
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code.
+
+    >>> main(["--version"])
+    glassformer 0.1.0
+    0
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    speak_in_lines()
+    try:
+        code = run(arguments)
+        sys.stdout.flush()
+        return code
+    except GlassformerError as error:
+        complain(one_line(error))
+        return FAILED
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; what is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+
+
+def run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        print(f"glassformer {__version__}")
+        return 0
+    verb = arguments[0]
+    if verb not in VERBS:
+        kind = "option" if verb.startswith("-") else "verb"
+        hint = nearest(verb, VERBS) or f"; the verbs are {', '.join(VERBS)}"
+        complain(f"there is no {kind} {verb!r}{hint}")
+        return MISUSED
+
+    import tyro
+
+    function = function_of(verb)
+    try:
+        code = tyro.cli(function, prog=f"glass {verb}", args=arguments[1:], config=(tyro.conf.FlagCreatePairsOff,))
+    except SystemExit as stop:  # help was shown, or the arguments do not parse
+        return stop.code if isinstance(stop.code, int) else 0
+    return code or 0
+
+
+def function_of(verb: str) -> Callable[..., int | None]:
+    """The function behind a verb: `train-vocabulary` is `train_vocabulary` in `train_vocabulary.py`."""
+    name = verb.replace("-", "_")
+    return getattr(importlib.import_module(f"{__package__}.{name}"), name)
+
+
+def overview() -> str:
+    """What `glass --help` prints: each verb with the first line of its help."""
+    width = max(map(len, VERBS)) + 2
+    lines = [f"  {verb:{width}}{(function_of(verb).__doc__ or '').splitlines()[0]}" for verb in VERBS]
+    return "\n".join(
+        (
+            "usage: glass VERB ...",
+            "",
+            "Transformers you can see through.",
+            "",
+            "verbs:",
+            *lines,
+            "",
+            "glass VERB --help tells more about one of them, with examples; glass --version tells the version.",
+        )
+    )
+
+
+def complain(message: str) -> None:
+    print(f"glass: {message}", file=sys.stderr)
+
+
+def one_line(error: Exception) -> str:
+    """An error's message in one line; of a long list of faults, the first few and how many more there are."""
+    first, *faults = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    hidden = len(faults) - SHOWN_FAULTS
+    more = [f"and {hidden} more"] if hidden > 0 else []
+    return " ".join([first, "; ".join(faults[:SHOWN_FAULTS] + more)]).strip()
+
+
+def speak_in_lines() -> None:
+    """Let notes and warnings be single lines on standard error, and let no terminal fail at a character."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    log = logging.getLogger("glassformer")
+    if not log.handlers:
+        handler = Notes()
+        handler.setLevel(logging.WARNING)
+        log.addHandler(handler)
+        log.propagate = False
+    warnings.showwarning = lambda message, *_, **__: complain(f"note: {one_line(message)}")
+
+
+class Notes(logging.Handler):
+    """Log records as notes; finds standard error anew each time, because it may have been redirected."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        complain(f"note: {record.getMessage()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

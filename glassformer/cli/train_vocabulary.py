@@ -1,0 +1,90 @@
+"""`glass train-vocabulary`: a new tokenizer from plain text."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from ..errors import InputError
+from .show import print_json, size
+
+FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
+
+
+def train_vocabulary(
+    files: Positional[Annotated[tuple[Path, ...], arg(metavar="FILE")]],
+    /,
+    *,
+    output: Annotated[Path, arg(metavar="FOLDER")],
+    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece",
+    vocab_size: Annotated[int, arg(metavar="N")] = 30000,
+    min_frequency: Annotated[int, arg(metavar="N")] = 2,
+    cased: bool = False,
+    overwrite: bool = False,
+    json: bool = False,
+) -> int:
+    """Make a new vocabulary from text files: WordPiece, byte-level BPE or Unigram.
+
+    The same text always gives the same vocabulary. A WordPiece folder is one that BertTokenizer reads.
+
+    examples:
+      glass train-vocabulary book.txt --output ./my-tokenizer --vocab-size 8000
+      glass train-vocabulary *.txt --output ./my-bpe --kind bpe
+      glass tokenize ./my-tokenizer "a text of yours"
+
+    Args:
+        files: Text files in UTF-8.
+        output: The folder to write; it is made if it is not there.
+        kind: Which kind of vocabulary.
+        vocab_size: How many tokens at most, special ones included.
+        min_frequency: How often a pair must occur to become a token (wordpiece, bpe).
+        cased: Keep capitals and accents apart (wordpiece); the others always do.
+        overwrite: Replace a tokenizer that is in the folder already.
+        json: Print JSON.
+    """
+    from .. import BertTokenizer
+    from .. import train_vocabulary as train
+
+    if not files:
+        raise InputError("name at least one text file")
+    if cased and kind != "wordpiece":
+        raise InputError(f"--cased is for wordpiece; a {kind} vocabulary keeps capitals anyway")
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output} is a file; --output takes a folder")
+    taken = [name for name in FILES if (output / name).exists()]
+    if taken and not overwrite:
+        raise InputError(f"{output} holds {', '.join(taken)} already; --overwrite replaces it")
+
+    started = time.perf_counter()
+    try:
+        if kind == "wordpiece":
+            made = BertTokenizer.train(
+                list(files), vocab_size=vocab_size, min_frequency=min_frequency, do_lower_case=not cased
+            )
+            vocab = made.vocab
+            written = made.save_pretrained(output)
+        else:
+            made = train(list(files), kind, vocab_size, min_frequency)
+            vocab = made.vocab
+            written = made.save(output)
+    except OSError as error:
+        raise InputError(f"{error.filename or output}: {(error.strerror or str(error)).lower()}") from None
+    seconds = time.perf_counter() - started
+
+    read = sum(file.stat().st_size for file in files)
+    if json:
+        values = {"kind": kind, "tokens": len(vocab), "asked_for": vocab_size, "bytes_read": read, "seconds": seconds}
+        print_json({**values, "files": list(written)})
+        return 0
+    print(f"{len(vocab):,} tokens ({kind}) from {size(read)} of text in {seconds:.1f} s")
+    if len(vocab) < vocab_size:
+        print(f"The text has no more than that: {vocab_size:,} were asked for.")
+    elif len(vocab) > vocab_size:
+        print(f"A {kind} vocabulary cannot have fewer on this text: {vocab_size:,} were asked for.")
+    print("Longest: " + ", ".join(sorted(vocab, key=lambda token: (-len(token), token))[:6]))
+    for path in written:
+        print(f"  {path}")
+    return 0
