@@ -1,1 +1,21 @@
-"""Text to ids and back."""
+"""Text to ids and back: tokenizers, what they give, their explanation, and the training of vocabularies."""
+
+from .auto import AutoTokenizer
+from .bert import BertTokenizer, BertTokenizerFast
+from .encoding import BatchEncoding
+from .explain import Explanation
+from .special import AddedToken
+from .tokenizer import PreTrainedTokenizer
+from .train import Vocabulary, train_vocabulary
+
+__all__ = [
+    "AddedToken",
+    "AutoTokenizer",
+    "BatchEncoding",
+    "BertTokenizer",
+    "BertTokenizerFast",
+    "Explanation",
+    "PreTrainedTokenizer",
+    "Vocabulary",
+    "train_vocabulary",
+]

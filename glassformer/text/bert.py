@@ -22,7 +22,7 @@ from .spacing import put_together
 from .special import AddedToken, any_of
 from .tokenizer import PreTrainedTokenizer
 from .trust import engine_may_differ
-from .wordpiece import NOT_SPACE, BasicTokenizer, Piece, Word, WordPiece, lower
+from .wordpiece import NOT_SPACE, BasicTokenizer, Word, WordPiece, lower
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -144,7 +144,7 @@ class BertTokenizer(PreTrainedTokenizer):
     def _as_added(self, token: AddedToken) -> AddedToken:
         if token.special or not self._lowers:
             return token
-        return AddedToken(token.content.lower(), token.single_word, token.lstrip, token.rstrip, special=False)
+        return AddedToken(token.content.lower(), token.single_word, token.lstrip, token.rstrip, True, special=False)
 
     def _look_for_tokens(self) -> None:
         super()._look_for_tokens()
@@ -277,4 +277,4 @@ def from_engine(encoding: Any) -> Pieces:
 
 
 BertTokenizerFast = BertTokenizer
-__all__ = ["BertTokenizer", "BertTokenizerFast", "Piece"]
+__all__ = ["BertTokenizer", "BertTokenizerFast"]

@@ -135,9 +135,8 @@ def find(name_or_path: str | PathLike[str], files: tuple[str, ...], **hub: Any) 
 def read_settings(folder: Path, valid: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings that a tokenizer takes, from its three small files; and the keys that are only kept."""
     config = read_json(folder / CONFIG, missing={})
-    added = {content: index for content, index in read_json(folder / ADDED, missing={}).items()}
     listed: dict[int, Any] = {}
-    for content, index in added.items():
+    for content, index in read_json(folder / ADDED, missing={}).items():
         listed[whole_id(index, folder / ADDED)] = content
     for index, value in (config.pop("added_tokens_decoder", None) or {}).items():
         listed[whole_id(index, folder / CONFIG)] = value

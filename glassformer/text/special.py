@@ -22,7 +22,7 @@ class AddedToken:
     single_word: bool = False  # only where it is not part of a longer word
     lstrip: bool = False  # takes the white space on its left with it
     rstrip: bool = False
-    normalized: bool = False
+    normalized: bool = False  # for other programs: whether it is looked for in the changed text
     special: bool = True
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class AddedToken:
             flags = {n: getattr(value, n) for n in ("single_word", "lstrip", "rstrip", "normalized")}
             return cls(value.content, **flags, special=special or value.special)
         elif isinstance(value, str) and value:
-            return cls(value, special=special)
+            return cls(value, normalized=not special, special=special)
         raise TokenizerError(f"{where}: a token must be a string that is not empty, got {value!r}")
 
     def to_dict(self) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class SpecialTokens:
         return token
 
     def add_special_tokens(self, special_tokens_dict: Mapping[str, Any]) -> int:
-        """Name special tokens, adding those the vocabulary lacks: `{"eos_token": "[EOS]"}`; says how many were added."""
+        """Name special tokens, `{"eos_token": "[EOS]"}`, and say how many the vocabulary lacked and were added."""
         refuse_unknown(special_tokens_dict, (*NAMES, ADDITIONAL), "add_special_tokens")
         count = 0
         for name, value in special_tokens_dict.items():

@@ -267,6 +267,13 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
 
     def _limit(self, options: Options) -> int | None:
         """The longest row allowed, None if nothing is to be cut."""
+        limit = self._asked_limit(options)
+        multiple = options.pad_to_multiple_of
+        if limit is not None and multiple and options.pads_to != "do_not_pad" and limit % multiple:
+            raise InputError(f"rows cut to {limit} cannot be padded to a multiple of {multiple}; change one of the two")
+        return limit
+
+    def _asked_limit(self, options: Options) -> int | None:
         if options.truncates == "do_not_truncate":
             return None
         if options.max_length is None:

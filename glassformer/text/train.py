@@ -1,0 +1,261 @@
+"""Making a new vocabulary from text: WordPiece, byte-level BPE or Unigram. The Rust trainers count and merge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, nearest, suggests
+from .corpus import read_lines
+from .options import whole
+from .trust import engine_may_differ
+from .wordpiece import BasicTokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from .bert import BertTokenizer
+
+KINDS = ("wordpiece", "bpe", "unigram")
+SPECIAL = {
+    "wordpiece": ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    "bpe": ("<|endoftext|>",),
+    "unigram": ("<pad>", "</s>", "<unk>"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """A trained vocabulary with the engine that uses it."""
+
+    kind: str
+    engine: Tokenizer
+
+    @property
+    def tokens(self) -> list[str]:
+        """The tokens in the order of their ids."""
+        return sorted(self.engine.get_vocab(), key=self.engine.get_vocab().__getitem__)
+
+    @property
+    def vocab(self) -> dict[str, int]:
+        return {token: index for index, token in enumerate(self.tokens)}
+
+    def __len__(self) -> int:
+        return self.engine.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, without special tokens around it."""
+        return self.engine.encode(text, add_special_tokens=False).ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.engine.decode(list(ids))
+
+    def save(self, folder: str | PathLike[str]) -> tuple[str, ...]:
+        """Write tokenizer.json, and vocab.txt (WordPiece) or vocab.json and merges.txt (BPE)."""
+        import json
+
+        from ..checkpoints.files import write_atomically
+
+        whole_text = self.engine.to_str(pretty=True)
+        files = {"tokenizer.json": whole_text}
+        if self.kind == "wordpiece":
+            files["vocab.txt"] = "\n".join(self.tokens) + "\n"
+        elif self.kind == "bpe":
+            model = json.loads(whole_text)["model"]
+            pairs = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
+            files["vocab.json"] = json.dumps(self.vocab, ensure_ascii=False)
+            files["merges.txt"] = "\n".join(["#version: 0.2", *pairs]) + "\n"
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            write_atomically(folder / name, text)
+        return tuple(str(folder / name) for name in files)
+
+
+@suggests
+def train_vocabulary(
+    files_or_texts: str | PathLike[str] | Iterable[str | PathLike[str]],
+    kind: str = "wordpiece",
+    vocab_size: int = 30000,
+    min_frequency: int = 2,
+    lowercase: bool = True,
+    special_tokens: Sequence[str] | None = None,
+    limit_alphabet: int | None = 1000,
+    strip_accents: bool | None = None,
+    tokenize_chinese_chars: bool = True,
+) -> Vocabulary:
+    """Train a vocabulary on text files (paths) or on an iterator of strings.
+
+    A list counts as paths if it holds `Path` objects, or strings that all name existing files; wrap strings in an
+    iterator (`iter(texts)`) to say that they are texts. The same input gives the same vocabulary; special tokens come
+    first. `lowercase`, `strip_accents` and `tokenize_chinese_chars` are for WordPiece, which reads text as BERT does,
+    and `limit_alphabet` is for WordPiece and BPE.
+    """
+    if kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}{nearest(str(kind), KINDS)}")
+    whole("vocab_size", vocab_size, 1)
+    whole("min_frequency", min_frequency, 0)
+    whole("limit_alphabet", limit_alphabet, 1)
+    special = list(SPECIAL[kind] if special_tokens is None else special_tokens)
+    lines = read_lines(files_or_texts)
+    if kind == "wordpiece":
+        basic = BasicTokenizer(lowercase, (), tokenize_chinese_chars, strip_accents)
+        engine = wordpiece(lines, basic, vocab_size, min_frequency, special, limit_alphabet)
+    else:
+        engine, trainer = bpe(vocab_size, min_frequency, special) if kind == "bpe" else unigram(vocab_size, special)
+        engine.train_from_iterator(lines, trainer)
+    made = Vocabulary(kind, engine)
+    if len(made) <= len(special):
+        raise InputError(
+            f"the text gave no tokens beside the {len(special)} special ones; there is too little of it for "
+            f"min_frequency {min_frequency}"
+        )
+    return made
+
+
+def wordpiece(
+    lines: Iterable[str], basic: BasicTokenizer, size: int, frequency: int, special: list[str], alphabet: int | None
+) -> Tokenizer:
+    """Count words as BERT reads them, then let the trainer merge.
+
+    The trainer numbers the pieces `##a` in the order in which it happens to meet them, and breaks ties by number; so
+    that the same text always gives the same vocabulary, they are handed to it in a fixed order, as special tokens.
+    """
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    counts = count_words(lines, basic)
+    letters: Counter[str] = Counter()
+    for word, count in counts.items():
+        for char in word:
+            letters[char] += count
+    kept = sorted(sorted(letters, key=lambda char: (-letters[char], char))[:alphabet])
+    inner = sorted({char for word in counts for char in word[1:]} & set(kept))
+    least = len(special) + len(kept) + len(inner)
+    if size < least:
+        raise InputError(
+            f"vocab_size {size} is too small: special tokens and single characters alone are {least}; "
+            "raise it or lower limit_alphabet"
+        )
+    first = [*special, *(f"##{char}" for char in inner)]
+    trained = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    trained.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size,
+        min_frequency=frequency,
+        special_tokens=first,
+        initial_alphabet=kept,
+        limit_alphabet=len(kept),
+        show_progress=False,
+    )
+    trained.train_from_iterator(repeated(counts), trainer)
+    found = trained.get_vocab()
+    merged = sorted(found.keys() - {*first, *kept}, key=found.__getitem__)
+    tokens = dict.fromkeys([*special, *kept, *first[len(special) :], *merged])
+    return reading_engine({token: index for index, token in enumerate(tokens)}, basic, special)
+
+
+def count_words(lines: Iterable[str], basic: BasicTokenizer) -> Counter[str]:
+    """How often each word occurs; the engine cuts the lines for which it can be trusted."""
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    normalizer = BertNormalizer(True, basic.tokenize_chinese_chars, basic.strip_accents, basic.do_lower_case)
+    splitter = BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for line in lines:
+        if engine_may_differ(line):
+            counts.update(basic.tokenize(line))
+        else:
+            counts.update([word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(line))])
+    return counts
+
+
+def repeated(counts: Counter[str]) -> Iterator[str]:
+    """Every word as often as it occurs, in strings of moderate length."""
+    for word in sorted(counts):
+        left = counts[word]
+        while left:
+            taken = min(left, 1000)
+            yield " ".join([word] * taken)
+            left -= taken
+
+
+def reading_engine(vocab: dict[str, int], basic: BasicTokenizer, special: list[str]) -> Tokenizer:
+    """An engine that reads text as BERT does, for a vocabulary."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    engine = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    engine.normalizer = normalizers.BertNormalizer(
+        True, basic.tokenize_chinese_chars, basic.strip_accents, basic.do_lower_case
+    )
+    engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    engine.decoder = decoders.WordPiece(prefix="##")
+    engine.add_special_tokens(special)
+    return engine
+
+
+def bpe(size: int, frequency: int, special: list[str]) -> tuple[Any, Any]:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    engine = Tokenizer(models.BPE())
+    engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    engine.decoder = decoders.ByteLevel()
+    return engine, trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=frequency,
+        special_tokens=special,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+
+
+def unigram(size: int, special: list[str]) -> tuple[Any, Any]:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    unknown = next((token for token in special if "unk" in token.lower()), None)
+    if unknown is None:
+        raise InputError(f"a Unigram vocabulary needs an unknown token such as '<unk>' among {special}")
+    engine = Tokenizer(models.Unigram())
+    engine.normalizer = normalizers.NFKC()
+    engine.pre_tokenizer = pre_tokenizers.Metaspace()
+    engine.decoder = decoders.Metaspace()
+    return engine, trainers.UnigramTrainer(
+        vocab_size=size, special_tokens=special, unk_token=unknown, show_progress=False
+    )
+
+
+def train_bert(
+    cls: type[BertTokenizer],
+    files: Any,
+    vocab_size: int = 30000,
+    min_frequency: int = 2,
+    do_lower_case: bool = True,
+    special_tokens: Sequence[str] | None = None,
+    limit_alphabet: int | None = 1000,
+    strip_accents: bool | None = None,
+    tokenize_chinese_chars: bool = True,
+    **settings: Any,
+) -> BertTokenizer:
+    """Train a WordPiece vocabulary and make the tokenizer that uses it."""
+    made = train_vocabulary(
+        files,
+        "wordpiece",
+        vocab_size,
+        min_frequency,
+        do_lower_case,
+        special_tokens,
+        limit_alphabet,
+        strip_accents,
+        tokenize_chinese_chars,
+    )
+    return cls(
+        vocab=made.vocab,
+        do_lower_case=do_lower_case,
+        strip_accents=strip_accents,
+        tokenize_chinese_chars=tokenize_chinese_chars,
+        **settings,
+    )
