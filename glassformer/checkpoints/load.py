@@ -51,6 +51,10 @@ def load_weights(
     weights that may be missing, misshapen or not finite; those are left for the caller to initialise. A half-precision
     file is widened to `dtype` (None keeps what the file has).
     """
+
+    def is_tolerated(name: str) -> bool:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in tolerate)
+
     places, twice = keymap.read(weights.names(), prefixed)
     for alias, name in tied.items():
         if alias in places:
@@ -59,34 +63,21 @@ def load_weights(
     report = LoadReport(unused=sorted(places[name] for name in places.keys() - wanted.keys() - tied.keys()))
     faults = [f"{name}: stands in the file twice under different names" for name in twice]
 
-    present_parts = {keymap.part(name) for name in places} - {None}
-    absent: list[str] = []
+    present_parts = {keymap.part(name) for name in places}
+    absent: set[str] = set()  # to be drawn by the caller
     for name, parameter in wanted.items():
-        tolerated = any(fnmatch.fnmatchcase(name, pattern) for pattern in tolerate)
         part = keymap.part(name)
-        fault = None
-        if name not in places:
-            if part is not None and part not in present_parts:
-                absent.append(name)
-                if part not in report.initialised:
-                    report.initialised.append(part)
-                continue
-            fault = "missing"
-        else:
-            info = weights.info(places[name])
-            if tuple(info.shape) != tuple(parameter.shape):
-                fault = f"shape {list(info.shape)} in the file, {list(parameter.shape)} in the model"
-                if part is not None and ignore_mismatched_sizes:
-                    tolerated = True
-            elif info.dtype.is_floating_point != parameter.dtype.is_floating_point:
-                fault = f"type {info.dtype} in the file, {parameter.dtype} in the model"
+        fault = fault_of(name, parameter, weights, places)
         if fault is None:
             continue
-        if tolerated:
+        new_head = part is not None and (part not in present_parts or (name in places and ignore_mismatched_sizes))
+        if new_head:
+            report.initialised += [part] if part not in report.initialised else []
+        elif is_tolerated(name):
             report.tolerated.append(name)
-            absent.append(name)
         else:
             faults.append(f"{name}: {fault}")
+        absent.add(name)
     refuse(faults, weights)
 
     ready = {}
@@ -95,7 +86,7 @@ def load_weights(
             continue
         tensor = weights.read(places[name])
         if not is_finite(tensor):
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in tolerate):
+            if is_tolerated(name):
                 report.tolerated.append(name)
             else:
                 faults.append(f"{name}: holds NaN or infinite values")
@@ -118,6 +109,18 @@ def load_weights(
         else:
             setattr(module, leaf, tensor)
     return report
+
+
+def fault_of(name: str, parameter: Tensor, weights: Weights, places: dict[str, str]) -> str | None:
+    """What the file's header already says against a weight."""
+    if name not in places:
+        return "missing"
+    info = weights.info(places[name])
+    if tuple(info.shape) != tuple(parameter.shape):
+        return f"shape {list(info.shape)} in the file, {list(parameter.shape)} in the model"
+    if info.dtype.is_floating_point != parameter.dtype.is_floating_point:
+        return f"type {info.dtype} in the file, {parameter.dtype} in the model"
+    return None
 
 
 def refuse(faults: list[str], weights: Weights) -> None:

@@ -6,7 +6,7 @@ Its heads stand in `bert_heads.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +47,7 @@ class BertConfig(PretrainedConfig):
     type_vocab_size: int = whole(2)
     initializer_range: float = number(0.02, 0, 1e6)
     layer_norm_eps: float = number(1e-12, 0, 1)
+    _: KW_ONLY
     pad_token_id: int | None = whole(0, low=0, optional=True)
     position_embedding_type: str = choice("absolute", POSITIONS)
     use_cache: bool = flag(True)

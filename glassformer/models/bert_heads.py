@@ -18,6 +18,7 @@ from .heads import (
     ForSequenceClassification,
     ForTokenClassification,
     HeadModel,
+    score_tokens,
     token_labels,
 )
 from .outputs import BertForPreTrainingOutput, CausalLMOutputWithCrossAttentions
@@ -140,7 +141,8 @@ class BertForPreTraining(ScoresWords, HeadModel):
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
         )
-        words, follows = self.cls(body.rows, body.pooled)  # N V, B 2
+        words, word_logits = score_tokens(self.word_logits, body)  # N V, B T V
+        follows = self.cls.seq_relationship(body.pooled)  # B 2
         loss = None
         if labels is not None:
             loss = label_loss(words, token_labels(labels, body))
@@ -152,7 +154,7 @@ class BertForPreTraining(ScoresWords, HeadModel):
             body,
             return_dict,
             loss=loss,
-            prediction_logits=body.layout.unpack(words),
+            prediction_logits=word_logits,
             seq_relationship_logits=follows,
         )
 
@@ -208,7 +210,7 @@ class BertLMHeadModel(ScoresWords):
             output_attentions,
             output_hidden_states,
         )
-        logits = body.layout.unpack(self.word_logits(body.rows))  # B T V
+        _, logits = score_tokens(self.word_logits, body)  # B T V
         loss = None
         if labels is not None:
             counted = body.layout.unpack(token_labels(labels, body), fill=IGNORED)

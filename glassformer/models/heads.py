@@ -6,6 +6,7 @@ A class here names its parts (`dropout`, `classifier`, ...); the architecture ma
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -46,6 +47,20 @@ def token_labels(labels: Tensor, body: BodyOutput) -> Tensor:
     return packed
 
 
+def score_tokens(head: Callable[[Tensor], Tensor], body: BodyOutput) -> tuple[Tensor, Tensor]:
+    """The head's scores of the real tokens (N V), and the same laid out (B T V).
+
+    Padded positions, whose vectors are zero, get what the head makes of a zero vector: one more row is enough to
+    know it, and `head(last_hidden_state)` equals the laid-out scores everywhere.
+    """
+    if body.layout.index is None:
+        scores = head(body.rows)
+        return scores, body.layout.unpack(scores)
+    *_, width = body.rows.shape
+    scores = head(torch.cat((body.rows, body.rows.new_zeros(1, width))))
+    return scores[:-1], body.layout.unpack(scores[:-1], fill=scores[-1])
+
+
 class ForMaskedLM(HeadModel):
     """Which word stands at each position?"""
 
@@ -76,9 +91,9 @@ class ForMaskedLM(HeadModel):
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
         )
-        logits = self.word_logits(body.rows)  # N V
-        loss = None if labels is None else label_loss(logits, token_labels(labels, body))
-        return self.finish(MaskedLMOutput, body, return_dict, loss=loss, logits=body.layout.unpack(logits))
+        scores, logits = score_tokens(self.word_logits, body)  # N V, B T V
+        loss = None if labels is None else label_loss(scores, token_labels(labels, body))
+        return self.finish(MaskedLMOutput, body, return_dict, loss=loss, logits=logits)
 
 
 class ForNextSentencePrediction(HeadModel):
@@ -220,9 +235,9 @@ class ForTokenClassification(HeadModel):
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
         )
-        logits = self.classifier(self.dropout(body.rows))  # N L
-        loss = None if labels is None else label_loss(logits, token_labels(labels, body))
-        return self.finish(TokenClassifierOutput, body, return_dict, loss=loss, logits=body.layout.unpack(logits))
+        scores, logits = score_tokens(lambda rows: self.classifier(self.dropout(rows)), body)  # N L, B T L
+        loss = None if labels is None else label_loss(scores, token_labels(labels, body))
+        return self.finish(TokenClassifierOutput, body, return_dict, loss=loss, logits=logits)
 
 
 class ForQuestionAnswering(HeadModel):

@@ -99,12 +99,13 @@ class Layout:
         flat = x.reshape(self.batch * self.length, *x.shape[2:])
         return flat if self.index is None else flat[self.index]
 
-    def unpack(self, rows: Tensor, fill: float = 0.0) -> Tensor:
-        """N ... -> B T ..., with `fill` at the padded positions."""
+    def unpack(self, rows: Tensor, fill: float | Tensor = 0.0) -> Tensor:
+        """N ... -> B T ..., with `fill` (a number, or one row) at the padded positions."""
         shape = (self.batch, self.length, *rows.shape[1:])
         if self.index is None:
             return rows.reshape(shape)
-        flat = rows.new_full((self.batch * self.length, *rows.shape[1:]), fill)
+        fill = torch.as_tensor(fill, dtype=rows.dtype, device=rows.device)
+        flat = fill.expand(self.batch * self.length, *rows.shape[1:])
         return flat.index_copy(0, self.index, rows).reshape(shape)
 
     def heads(self, rows: Tensor) -> Tensor:
