@@ -35,6 +35,7 @@ class HubServer:
     cut: dict[str, int] = field(default_factory=dict)  # file -> how many more times to close half way
     stall_half_way: dict[str, float] = field(default_factory=dict)  # file -> seconds of silence after half of it
     page: bytes | None = None  # a web page that is no hub
+    other_commit: str | None = None  # sent with the files, in place of the one that was announced
     requests: list[Request] = field(default_factory=list)
 
     def __enter__(self) -> HubServer:
@@ -128,7 +129,7 @@ class HubServer:
                 return self.send(200, answer, body, Content_Type="application/json")
 
             def deliver(self, file: str, data: bytes, commit: str, body: bool) -> None:
-                about = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X_Repo_Commit": commit}
+                about = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X_Repo_Commit": hub.other_commit or commit}
                 if body and (hub.cut.get(file) or file in hub.stall_half_way):
                     self.send_response(200)
                     self.send_header("Content-Length", str(len(data)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -336,6 +337,12 @@ def test_a_hostile_commit_or_index_stays_outside_the_cache(tmp_path):
     assert not list(tmp_path.rglob("escaped*")) and not list(tmp_path.rglob("x.safetensors"))
 
 
+def test_files_of_two_commits_are_not_mixed(hub):
+    hub.other_commit = "f" * 40
+    with pytest.raises(HubError, match="another commit"):
+        find_folder("org/tiny", files=CONFIG_FILES, endpoint=hub.url)
+
+
 # --- offline ---
 
 
@@ -386,7 +393,9 @@ def hurried(monkeypatch):
 
 
 def half_files(cache: Path) -> list[Path]:
-    return [p for p in cache.rglob("*") if "incomplete" in p.name or "tmp" in p.name]
+    """Files in the cache whose content is not what their name, a hash, says; old clients keep some to resume from."""
+    blobs = [path for path in cache.rglob("blobs/*") if not path.name.endswith(".incomplete")]
+    return [path for path in blobs if hashlib.sha1(path.read_bytes()).hexdigest() != path.name]
 
 
 def test_a_transfer_that_breaks_off_leaves_nothing_and_can_be_repeated(hub, tmp_path, hurried):
