@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, nearest, suggests
+from ..errors import InputError, nearest, refuse_unknown, suggests
 from .corpus import read_lines
 from .options import whole
 from .trust import engine_may_differ
@@ -241,6 +242,8 @@ def train_bert(
     **settings: Any,
 ) -> BertTokenizer:
     """Train a WordPiece vocabulary and make the tokenizer that uses it."""
+    own = [name for name in inspect.signature(train_bert).parameters if name not in ("cls", "settings")]
+    refuse_unknown(settings, [*own, *cls._settings()], f"{cls.__name__}.train")
     made = train_vocabulary(
         files,
         "wordpiece",
