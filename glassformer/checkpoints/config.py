@@ -230,7 +230,9 @@ class PretrainedConfig:
             name = cls.FILE_NAMES.get(key, key)
             if name not in known:
                 if key in COMPUTING_KEYS and not is_switched_off(value):
-                    raise ConfigError(f"{key} = {value!r} changes the computation in a way {cls.__name__} does not know")
+                    raise ConfigError(
+                        f"{key} = {value!r} changes the computation in a way {cls.__name__} does not know"
+                    )
                 close = difflib.get_close_matches(key, known, n=1, cutoff=0.93)
                 if close:
                     raise ConfigError(f"config key {key!r} is not known, did you mean {close[0]!r}?")

@@ -1,4 +1,4 @@
-"""Weights from a checkpoint into a model: all of them, of the right shape and finite, or one error that lists them all."""
+"""Weights from a file into a model: all of them, of the right shape and finite, or one error that lists them all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from ..errors import WeightsError
 from .keymap import KeyMap
@@ -25,6 +26,18 @@ class LoadReport:
     unused: list[str] = field(default_factory=list)  # weights of the file that the model has no place for
     tolerated: list[str] = field(default_factory=list)  # weights that the caller allowed to be wrong
     notes: list[str] = field(default_factory=list)
+
+
+class Unfilled(TorchFunctionMode):
+    """Build modules without drawing their first weights, which a load replaces anyway."""
+
+    DRAWING = frozenset({"normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_", "trunc_normal_"})
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if getattr(function, "__name__", "") in self.DRAWING:
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **kwargs)
 
 
 def is_finite(tensor: Tensor) -> bool:

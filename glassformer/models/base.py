@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..checkpoints.config import PretrainedConfig
 from ..checkpoints.hub import WEIGHT_FILES, find_folder
 from ..checkpoints.keymap import KeyMap
-from ..checkpoints.load import LoadReport, load_weights
+from ..checkpoints.load import LoadReport, Unfilled, load_weights
 from ..checkpoints.weights import Weights, open_weights, write_weights
 from ..errors import ArgumentError, ConfigError, InputError, refuse_unknown
 from ..nn.mask import additive_mask, check_mask
@@ -80,7 +80,7 @@ class PreTrainedModel(nn.Module):
         if body is not self:
             self.config = body.config
         if not any(parameter.is_meta for parameter in self.parameters()):
-            for name, child in self.named_children():
+            for child in self.children():
                 if child is not body or body is self:
                     child.apply(self._init_weights)
         if body is self:
@@ -125,8 +125,10 @@ class PreTrainedModel(nn.Module):
         given = input_ids if inputs_embeds is None else inputs_embeds
         wanted = "B T" if inputs_embeds is None else "B T C"
         if given.dim() != len(wanted.split()):
-            raise InputError(f"{'input_ids' if inputs_embeds is None else 'inputs_embeds'} must have the shape "
-                             f"{wanted}, got {list(given.shape)}")
+            raise InputError(
+                f"{'input_ids' if inputs_embeds is None else 'inputs_embeds'} must have the shape "
+                f"{wanted}, got {list(given.shape)}"
+            )
         if 0 in given.shape:
             raise InputError(f"the batch is empty: its shape is {list(given.shape)}")
         return given
@@ -271,9 +273,7 @@ class PreTrainedModel(nn.Module):
             name: fields.pop(name) for name in inspect.signature(cls.__init__).parameters if name in fields
         }
         known = [*inspect.signature(cls.from_pretrained).parameters, *cls.config_class.field_names()]
-        refuse_unknown(
-            fields, [*known, *cls.config_class.FILE_NAMES], f"{cls.__name__}.from_pretrained"
-        )
+        refuse_unknown(fields, [*known, *cls.config_class.FILE_NAMES], f"{cls.__name__}.from_pretrained")
         if isinstance(config, PretrainedConfig):
             config = copy.deepcopy(config)
             config.update(fields)
@@ -282,8 +282,7 @@ class PreTrainedModel(nn.Module):
         weights = open_weights(find_folder(name_or_path, files=WEIGHT_FILES, **hub))
         settle_labels(config, weights)
 
-        with torch.device("meta"):
-            model = cls(config, **model_arguments)
+        model = cls.hollow(config, **model_arguments)
         model.load_report = load_weights(
             model,
             weights,
@@ -301,11 +300,17 @@ class PreTrainedModel(nn.Module):
         model.eval()
         return (model, vars(model.load_report)) if output_loading_info else model
 
+    @classmethod
+    def hollow(cls: type[Model], config: PretrainedConfig, **arguments: Any) -> Model:
+        """The module tree alone, with shapes and no weights."""
+        with torch.device("meta"), Unfilled():
+            return cls(config, **arguments)
+
     def draw_missing_weights(self) -> None:
         """Give real, freshly drawn values to whatever a load left on the meta device."""
         tied = set(self.tied_names())
         for prefix, module in self.named_modules():
-            own = {name: p for name, p in module.named_parameters(recurse=False)}
+            own = dict(module.named_parameters(recurse=False))
             missing = [name for name, p in own.items() if p.is_meta and f"{prefix}.{name}".lstrip(".") not in tied]
             if not missing:
                 continue
@@ -386,7 +391,9 @@ def settle_labels(config: PretrainedConfig, weights: Weights) -> None:
     if rows != config.num_labels:
         config.num_labels = rows
     log.warning(
-        "config.json names another number of labels than its num_labels %s; the classifier's %d rows decide", stated, rows
+        "config.json names another number of labels than its num_labels %s; the classifier's %d rows decide",
+        stated,
+        rows,
     )
 
 

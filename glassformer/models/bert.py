@@ -385,7 +385,11 @@ class BertLayer(nn.Module):
             seen += cross_seen
         on_stream = attended.dim() == 2
         rows = self.chunk_size_feed_forward * (layout.batch if on_stream else 1)
-        return in_chunks(self.feed_forward_chunk, rows, attended, dim=0 if on_stream else 1), *seen, *([cache] if use_cache else [])
+        return (
+            in_chunks(self.feed_forward_chunk, rows, attended, dim=0 if on_stream else 1),
+            *seen,
+            *([cache] if use_cache else []),
+        )
 
     def feed_forward_chunk(self, attention_output: Tensor) -> Tensor:
         return self.output(self.intermediate(attention_output), attention_output)

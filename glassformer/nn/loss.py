@@ -29,7 +29,9 @@ def text_loss(logits: Tensor, labels: Tensor, problem_type: str) -> Tensor:
     if problem_type == "single_label_classification":
         return label_loss(logits, labels)
     if labels.shape != logits.shape:
-        raise InputError(f"multi-label classification takes labels of shape {list(logits.shape)}, got {list(labels.shape)}")
+        raise InputError(
+            f"multi-label classification takes labels of shape {list(logits.shape)}, got {list(labels.shape)}"
+        )
     return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
 
 

@@ -100,7 +100,7 @@ def test_head_mask_and_score_bias_take_the_explicit_way():
     halved, weights = attend(q, k, v, layout, head_mask=mask, want_weights=True)
     torch.testing.assert_close(halved, plain * mask.view(H, 1))
     assert not weights[:, 1].any()
-    moved, _ = attend(q, k, v, layout, score_bias=lambda q, k: (q @ k.transpose(-1, -2)))
+    moved, _ = attend(q, k, v, layout, score_bias=lambda q, k: q @ k.transpose(-1, -2))
     doubled, _ = attend(2 * q, k, v, layout)
     torch.testing.assert_close(moved, doubled)
 

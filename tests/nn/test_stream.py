@@ -43,7 +43,9 @@ def test_pack_and_unpack_are_inverse(spans):
 @given(st.data())
 def test_paired_runs_meet_their_own_sequence(data):
     queries = data.draw(spans)
-    keys = data.draw(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), min_size=len(queries), max_size=len(queries)))
+    keys = data.draw(
+        st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), min_size=len(queries), max_size=len(queries))
+    )
     layouts = [Layout.of(mask_of(part)) for part in (queries, keys)]
     met = []
     for here, there in paired_runs(*layouts):
@@ -93,5 +95,5 @@ def test_ids_out_of_range_are_named():
         check_ids(torch.tensor([[1, 2], [99, 3]]), 10, "id")
     with pytest.raises(InputError, match=r"id -1 at \[0, 1\]"):
         check_ids(torch.tensor([[1, -1]]), 10, "id")
-    with pytest.raises(InputError, match="whole numbers, got torch.float32"):
+    with pytest.raises(InputError, match=r"whole numbers, got torch\.float32"):
         check_ids(torch.tensor([[1.0]]), 10, "id")

@@ -1,6 +1,6 @@
 """Run by the transformers 4 interpreter: reads a folder, writes what the model makes of a batch, saves it again.
 
-    python old_library.py CLASS FOLDER BATCH.safetensors OUTPUT.safetensors SAVED
+python old_library.py CLASS FOLDER BATCH.safetensors OUTPUT.safetensors SAVED
 """
 
 import sys

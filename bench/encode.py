@@ -1,0 +1,159 @@
+"""How fast BERT encodes texts of natural length, beside transformers, onnxruntime and ctranslate2.
+
+    python -m bench.encode [--shapes 6x384 12x768] [--rounds 5] [--json bench/results/encode.json]
+
+All engines hold the same random weights in float32 and get the same batches of 32 in arrival order (log-normal
+lengths, mean about 36 tokens, at most 128), on 2 threads. Rounds alternate between engines; a figure is the median
+over rounds, and a ratio is the median of the ratios inside each round, so that a noisy moment touches all alike.
+Memory and the time to the first embedding are measured in a process of each engine's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from bench import engines
+
+THREADS = 2
+
+
+def natural_batches(batches: int, size: int = 32, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Padded ids and masks of texts whose lengths are log-normal, in arrival order."""
+    random = np.random.default_rng(seed)
+    made = []
+    for _ in range(batches):
+        lengths = np.clip(np.exp(random.normal(np.log(30), 0.6, size)).round(), 4, 128).astype(int)
+        mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
+        made.append((random.integers(1000, 30000, mask.shape) * mask, mask))
+    return made
+
+
+def write_model(folder: Path, layers: int, width: int) -> None:
+    import torch
+
+    from glassformer import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    heads = 12
+    BertModel(
+        BertConfig(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4 * width)
+    ).save_pretrained(folder)
+
+
+def measure(folder: Path, names: list[str], batches: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Tokens per second of each engine, and how far its numbers are from ours."""
+    work = natural_batches(batches)
+    real = sum(int(mask.sum()) for _, mask in work)
+    ready = {name: engines.load(name, folder, THREADS) for name in names}
+    ids, mask = work[0]
+    seen = mask.astype(bool)
+    ours = ready["glassformer"](ids, mask)[seen]
+    away = {name: float(np.abs(encode(ids, mask)[seen] - ours).max()) for name, encode in ready.items()}
+
+    speeds: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(rounds):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            time.sleep(0.3)  # let the threads of the engine before go to sleep
+            ready[name](*work[0])
+            start = time.perf_counter()
+            for batch in work:
+                ready[name](*batch)
+            speeds[name].append(real / (time.perf_counter() - start))
+    return {
+        name: {
+            "tokens_per_second": statistics.median(speeds[name]),
+            "against_transformers": statistics.median(
+                a / b for a, b in zip(speeds[name], speeds["transformers"], strict=True)
+            ),
+            "away_from_ours": away[name],
+        }
+        for name in names
+    }
+
+
+def probe(name: str, folder: Path) -> dict[str, float]:
+    """Peak memory and seconds from process start to the first embedding, in a fresh process."""
+    command = [sys.executable, "-m", "bench.encode", "--probe", name, "--folder", str(folder)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS), "HF_HUB_OFFLINE": "1"}
+    results = []
+    for _ in range(3):
+        start = time.time()
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        told = json.loads(run.stdout.splitlines()[-1])
+        results.append({"seconds_to_first": told["done"] - start, "peak_mib": told["peak_mib"]})
+    return {key: statistics.median(result[key] for result in results) for key in results[0]}
+
+
+def run_probe(name: str, folder: Path) -> None:
+    encode = engines.load(name, folder, THREADS)
+    ids = np.array([[101, 7592, 2088, 102]])
+    encode(ids, np.ones_like(ids))
+    done = time.time()
+    for batch in natural_batches(3):
+        encode(*batch)
+    status = Path("/proc/self/status").read_text()  # ru_maxrss would begin with the parent's peak
+    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    print(json.dumps({"done": done, "peak_mib": peak / 1024}))
+
+
+def show(title: str, rows: dict[str, dict[str, float]]) -> None:
+    print(f"\n{title}")
+    print(
+        f"{'engine':14}{'tokens/s':>10}{'x transformers':>16}{'x onnxruntime':>15}"
+        f"{'first, s':>10}{'peak, MiB':>11}{'away':>10}"
+    )
+    onnx = rows.get("onnxruntime", {}).get("tokens_per_second")
+    for name, row in rows.items():
+        against = f"{row['tokens_per_second'] / onnx:.2f}" if onnx else "-"
+        print(
+            f"{name:14}{row['tokens_per_second']:10.0f}{row['against_transformers']:16.2f}{against:>15}"
+            f"{row['seconds_to_first']:10.2f}{row['peak_mib']:11.0f}{row['away_from_ours']:10.1e}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", nargs="+", default=["6x384", "12x768"], help="layers x width")
+    parser.add_argument("--engines", nargs="+", default=list(engines.NAMES), choices=engines.NAMES)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--batches", type=int, default=6)
+    parser.add_argument("--json", type=Path, default=Path("bench/results/encode.json"))
+    parser.add_argument("--probe", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.probe:
+        run_probe(arguments.probe, arguments.folder)
+        return
+
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    names = [name for name in engines.NAMES if name in {*arguments.engines, "glassformer", "transformers"}]
+    padding = [mask for _, mask in natural_batches(arguments.batches)]
+    tokens, places = sum(int(m.sum()) for m in padding), sum(m.size for m in padding)
+    print(f"{arguments.batches} batches of 32, {tokens} tokens in {places} places, {THREADS} threads, float32")
+    results = {}
+    for shape in arguments.shapes:
+        layers, width = map(int, shape.split("x"))
+        with tempfile.TemporaryDirectory() as folder:
+            write_model(Path(folder), layers, width)
+            rows = measure(Path(folder), names, arguments.batches, arguments.rounds)
+            for name in names:
+                rows[name] |= probe(name, Path(folder))
+        show(f"{layers} layers x {width}", rows)
+        results[shape] = rows
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"\nwritten to {arguments.json}")
+
+
+if __name__ == "__main__":
+    main()
