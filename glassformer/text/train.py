@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -57,8 +58,6 @@ class Vocabulary:
 
     def save(self, folder: str | PathLike[str]) -> tuple[str, ...]:
         """Write tokenizer.json, and vocab.txt (WordPiece) or vocab.json and merges.txt (BPE)."""
-        import json
-
         from ..checkpoints.files import write_atomically
 
         whole_text = self.engine.to_str(pretty=True)
@@ -82,33 +81,46 @@ def train_vocabulary(
     files_or_texts: str | PathLike[str] | Iterable[str | PathLike[str]],
     kind: str = "wordpiece",
     vocab_size: int = 30000,
-    min_frequency: int = 2,
-    lowercase: bool = True,
+    min_frequency: int | None = None,
+    lowercase: bool | None = None,
     special_tokens: Sequence[str] | None = None,
-    limit_alphabet: int | None = 1000,
+    limit_alphabet: int | None = None,
     strip_accents: bool | None = None,
-    tokenize_chinese_chars: bool = True,
+    tokenize_chinese_chars: bool | None = None,
 ) -> Vocabulary:
     """Train a vocabulary on text files (paths) or on an iterator of strings.
 
     A list counts as paths if it holds `Path` objects, or strings that all name existing files; wrap strings in an
     iterator (`iter(texts)`) to say that they are texts. The same input gives the same vocabulary; special tokens come
-    first. `lowercase`, `strip_accents` and `tokenize_chinese_chars` are for WordPiece, which reads text as BERT does,
-    and `limit_alphabet` is for WordPiece and BPE.
+    first. None stands for what is usual: WordPiece reads text as BERT does, lower-cased and with at most 1000
+    different characters, the others keep the case; a pair of pieces must occur twice to be merged.
     """
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}{nearest(str(kind), KINDS)}")
+    refuse_unread(
+        kind,
+        min_frequency=min_frequency,
+        limit_alphabet=limit_alphabet,
+        strip_accents=strip_accents,
+        tokenize_chinese_chars=tokenize_chinese_chars,
+    )
     whole("vocab_size", vocab_size, 1)
     whole("min_frequency", min_frequency, 0)
     whole("limit_alphabet", limit_alphabet, 1)
+    min_frequency = 2 if min_frequency is None else min_frequency
+    lowercase = kind == "wordpiece" if lowercase is None else lowercase
     special = list(SPECIAL[kind] if special_tokens is None else special_tokens)
     lines = read_lines(files_or_texts)
     if kind == "wordpiece":
-        basic = BasicTokenizer(lowercase, (), tokenize_chinese_chars, strip_accents)
-        engine = wordpiece(lines, basic, vocab_size, min_frequency, special, limit_alphabet)
-    else:
-        engine, trainer = bpe(vocab_size, min_frequency, special) if kind == "bpe" else unigram(vocab_size, special)
+        basic = BasicTokenizer(lowercase, (), tokenize_chinese_chars is not False, strip_accents)
+        engine = wordpiece(lines, basic, vocab_size, min_frequency, special, limit_alphabet or 1000)
+    elif kind == "bpe":
+        engine, trainer = bpe(vocab_size, min_frequency, special, lowercase)
         engine.train_from_iterator(lines, trainer)
+    else:
+        engine, trainer = unigram(vocab_size, special, lowercase)
+        engine.train_from_iterator((line.rstrip("\r\n") for line in lines), trainer)
+        settle(engine, special)
     made = Vocabulary(kind, engine)
     if len(made) <= len(special):
         raise InputError(
@@ -118,8 +130,16 @@ def train_vocabulary(
     return made
 
 
+def refuse_unread(kind: str, **given: Any) -> None:
+    """Refuse arguments that this kind of training does not read."""
+    read = {"wordpiece": set(given), "bpe": {"min_frequency"}, "unigram": set()}[kind]
+    for name, value in given.items():
+        if value is not None and name not in read:
+            raise InputError(f"{name} is not for kind={kind!r}, got {value!r}")
+
+
 def wordpiece(
-    lines: Iterable[str], basic: BasicTokenizer, size: int, frequency: int, special: list[str], alphabet: int | None
+    lines: Iterable[str], basic: BasicTokenizer, size: int, frequency: int, special: list[str], alphabet: int
 ) -> Tokenizer:
     """Count words as BERT reads them, then let the trainer merge.
 
@@ -199,10 +219,12 @@ def reading_engine(vocab: dict[str, int], basic: BasicTokenizer, special: list[s
     return engine
 
 
-def bpe(size: int, frequency: int, special: list[str]) -> tuple[Any, Any]:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+def bpe(size: int, frequency: int, special: list[str], lowercase: bool) -> tuple[Any, Any]:
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     engine = Tokenizer(models.BPE())
+    if lowercase:
+        engine.normalizer = normalizers.Lowercase()
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     engine.decoder = decoders.ByteLevel()
     return engine, trainers.BpeTrainer(
@@ -214,14 +236,14 @@ def bpe(size: int, frequency: int, special: list[str]) -> tuple[Any, Any]:
     )
 
 
-def unigram(size: int, special: list[str]) -> tuple[Any, Any]:
+def unigram(size: int, special: list[str], lowercase: bool) -> tuple[Any, Any]:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     unknown = next((token for token in special if "unk" in token.lower()), None)
     if unknown is None:
         raise InputError(f"a Unigram vocabulary needs an unknown token such as '<unk>' among {special}")
     engine = Tokenizer(models.Unigram())
-    engine.normalizer = normalizers.NFKC()
+    engine.normalizer = normalizers.Sequence([normalizers.NFKC(), *([normalizers.Lowercase()] if lowercase else [])])
     engine.pre_tokenizer = pre_tokenizers.Metaspace()
     engine.decoder = decoders.Metaspace()
     return engine, trainers.UnigramTrainer(
@@ -229,14 +251,35 @@ def unigram(size: int, special: list[str]) -> tuple[Any, Any]:
     )
 
 
+def settle(engine: Tokenizer, special: list[str]) -> None:
+    """Give a Unigram model the order and scores that do not depend on chance.
+
+    The trainer keeps characters it would have pruned, at the least score and a hair more for each one, in the order of
+    a hash table. Here the same scores are dealt out in the order of the characters; the last digits, which depend on
+    the order of summation, are rounded away.
+    """
+    from tokenizers import models
+
+    model = json.loads(engine.to_str())["model"]
+    scores = {token: round(score, 6) for token, score in model["vocab"] if token not in special}
+    hair = 1e-4
+    least = min(scores.values(), default=0.0)
+    band = sorted(t for t, score in scores.items() if len(t) == 1 and score < least + hair * (len(scores) + 1))
+    kept = [t for t in band if abs((scores[t] - least) / hair - round((scores[t] - least) / hair)) < 0.05]
+    scores |= dict(zip(kept, sorted((scores[t] for t in kept), reverse=True), strict=True))
+    ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    unknown = [token for token, _ in model["vocab"]][model["unk_id"]]
+    engine.model = models.Unigram([(token, 0.0) for token in special] + ordered, unk_id=special.index(unknown))
+
+
 def train_bert(
     cls: type[BertTokenizer],
     files: Any,
     vocab_size: int = 30000,
-    min_frequency: int = 2,
+    min_frequency: int | None = None,
     do_lower_case: bool = True,
     special_tokens: Sequence[str] | None = None,
-    limit_alphabet: int | None = 1000,
+    limit_alphabet: int | None = None,
     strip_accents: bool | None = None,
     tokenize_chinese_chars: bool = True,
     **settings: Any,

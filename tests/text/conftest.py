@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.text import BertTokenizer
 
-SMALL = (  # noqa: SIM905
+SMALL = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the quick brown fox un ##aff ##able jump ##ed , . ! ? a b c ##a ##b ##c "
     "one two three four five six seven 北 京 ， cafe nasa new ##tok e1 well - known [ ] mask x"
 ).split()

@@ -115,3 +115,25 @@ def test_special_token_that_comes_to_light(published):
     """A dropped character inside it does not save a special token from being one, in the original either."""
     assert published("cased", do_lower_case=False).tokenize("[MA\u200dSK] x") == ["[MASK]", "x"]
     assert "[MASK]" not in published("uncased").tokenize("[MA\u200dSK] x")
+
+
+@pytest.mark.parametrize(
+    "part", ["hello world ", "x", "北京", "[MASK]", "[\u200d北 ", "\u0301\u0316", "\ud800", "\U0002b820"]
+)
+def test_a_very_long_text(uncased, part):
+    """Long enough that anything quadratic would never end; how long it takes is not judged here."""
+    text = part * (200_000 // len(part))
+    encoded = uncased(text, return_offsets_mapping=True)
+    few = uncased(part * 300)["input_ids"]
+    assert encoded["input_ids"][:250] == few[:250]
+    assert encoded["offset_mapping"][-2][1] <= len(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n", "\x00", "\u200d", "\ufeff", "\ud800", "\u0301", "\U000e0041"])
+def test_texts_of_nothing(uncased, text):
+    assert uncased.tokenize(text) == []
+    assert uncased(text)["input_ids"] == [101, 102]
+
+
+def test_right_to_left(uncased):
+    assert uncased.tokenize("שלום \u202bעולם\u202c") == uncased.tokenize("שלום עולם")

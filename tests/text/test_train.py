@@ -6,6 +6,9 @@ import pytest
 
 from glassformer.errors import ArgumentError, InputError, TokenizerError
 from glassformer.text import BertTokenizer, train_vocabulary
+from glassformer.text.train import SPECIAL
+
+SIZE = {"wordpiece": 330, "bpe": 330, "unigram": 70}
 
 TEXTS = ["The unaffable fox jumped over the café, twice.", "Foxes jump; the fox jumped. 北京欢迎你"] * 20
 
@@ -17,23 +20,21 @@ def corpus(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
 def test_the_same_text_gives_the_same_vocabulary(corpus, kind):
-    made = [
-        train_vocabulary(source, kind=kind, vocab_size=330).tokens for source in (corpus, [str(corpus)], iter(TEXTS))
-    ]
+    sources = (corpus, [str(corpus)], iter(TEXTS))
+    made = [train_vocabulary(source, kind=kind, vocab_size=SIZE[kind]).tokens for source in sources]
     assert made[0] == made[1]
-    assert set(made[2]) >= set(made[0][:50])
-    again = [train_vocabulary(iter(TEXTS), kind=kind, vocab_size=330).tokens for _ in range(3)]
+    again = [train_vocabulary(iter(TEXTS), kind=kind, vocab_size=SIZE[kind]).tokens for _ in range(3)]
     assert made[2] == again[0] == again[1] == again[2]
-    special = {"wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], "bpe": ["<|endoftext|>"]}[kind]
+    special = list(SPECIAL[kind])
     assert made[0][: len(special)] == special
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
 def test_saved_and_read_again(corpus, kind, tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
-    made = train_vocabulary(corpus, kind=kind, vocab_size=330 if kind != "unigram" else 80)
+    made = train_vocabulary(corpus, kind=kind, vocab_size=SIZE[kind])
     text = "the fox jumped."
     assert made.decode(made.encode(text)) == text
     files = made.save(tmp_path / "made")
@@ -71,6 +72,10 @@ def test_bad_input(tmp_path, corpus):
         train_vocabulary(iter(["a", 3]))
     with pytest.raises(InputError, match="kind must be one of"):
         train_vocabulary(corpus, kind="word")
+    with pytest.raises(InputError, match="limit_alphabet is not for kind='bpe'"):
+        train_vocabulary(corpus, kind="bpe", limit_alphabet=10)
+    with pytest.raises(InputError, match="min_frequency is not for kind='unigram'"):
+        train_vocabulary(corpus, kind="unigram", min_frequency=3)
     with pytest.raises(InputError, match="too small"):
         train_vocabulary(corpus, vocab_size=10)
     with pytest.raises(ArgumentError, match="did you mean 'vocab_size'"):
@@ -79,3 +84,10 @@ def test_bad_input(tmp_path, corpus):
         train_vocabulary([])
     with pytest.raises(ArgumentError, match="did you mean 'vocab_size'"):
         BertTokenizer.train(corpus, vocabsize=10)
+
+
+def test_case(corpus):
+    kept = train_vocabulary(corpus, kind="bpe", vocab_size=330)
+    lowered = train_vocabulary(corpus, kind="bpe", vocab_size=330, lowercase=True)
+    assert "The" in kept.decode(kept.encode("The fox"))
+    assert lowered.decode(lowered.encode("The fox")) == "the fox"
