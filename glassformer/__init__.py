@@ -8,7 +8,6 @@ Every public name can be imported from here; its module, and torch with it, is l
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -21,7 +20,8 @@ _HOMES = {
     "text.auto": "AutoTokenizer",
     "text.train": "train_vocabulary",
     "checkpoints.config": "PretrainedConfig",
-    "models.base": "PreTrainedModel count_parameters freeze",
+    "models.base": "PreTrainedModel",
+    "models.parameters": "count_parameters freeze",
     "models.outputs": """ModelOutput BaseModelOutput BaseModelOutputWithPastAndCrossAttentions
         BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput MaskedLMOutput
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..errors import WeightsError
+from ..errors import ArgumentError, WeightsError
+from .config import PretrainedConfig
 from .keymap import KeyMap
 from .weights import Weights
 
@@ -142,3 +143,30 @@ def refuse(faults: list[str], weights: Weights) -> None:
         shown = "\n  ".join(faults[:50]) + (f"\n  ... and {len(faults) - 50} more" if len(faults) > 50 else "")
         where = ", ".join(sorted(path.name for path in weights.files))
         raise WeightsError(f"{len(faults)} weights in {where} do not fit the model:\n  {shown}")
+
+
+def resolve_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    """The type to load into; None means the file's own."""
+    if dtype == "auto":
+        return None
+    if isinstance(dtype, str):
+        found = getattr(torch, dtype.removeprefix("torch."), None)
+        if not isinstance(found, torch.dtype):
+            raise ArgumentError(f"dtype must be a torch type or 'auto', got {dtype!r}")
+        return found
+    return dtype or torch.get_default_dtype()
+
+
+def settle_labels(config: PretrainedConfig, weights: Weights) -> None:
+    """Where a config contradicts itself about the number of labels, the classifier's own shape decides."""
+    stated = config.extra.pop("num_labels_in_file", None)
+    if stated is None or "classifier.weight" not in weights.names():
+        return
+    rows = weights.info("classifier.weight").shape[0]
+    if rows != config.num_labels:
+        config.num_labels = rows
+    log.warning(
+        "config.json names another number of labels than its num_labels %s; the classifier's %d rows decide",
+        stated,
+        rows,
+    )

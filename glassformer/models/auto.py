@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ..checkpoints.config import CONFIG_FILE, PretrainedConfig
 from ..checkpoints.files import read_json
-from ..checkpoints.hub import CONFIG_FILES, find_folder
+from ..checkpoints.hub import CONFIG_FILES, MODEL_FILES, find_folder
 from ..errors import ConfigError, nearest
 from .base import PreTrainedModel
 from .bert import BertConfig, BertModel
@@ -69,11 +69,14 @@ class AutoBase:
     @classmethod
     def from_pretrained(cls, name_or_path: str | Path, **arguments: Any) -> PreTrainedModel:
         """Load a folder or hub name; arguments as in `PreTrainedModel.from_pretrained`."""
-        config = arguments.get("config")
-        if not isinstance(config, PretrainedConfig):
-            hub = {name: arguments[name] for name in HUB_ARGUMENTS if name in arguments}
-            config = AutoConfig.from_pretrained(config or name_or_path, **hub)
-        return cls.model_class(config).from_pretrained(name_or_path, **arguments)
+        if isinstance(arguments.get("config"), PretrainedConfig):
+            return cls.model_class(arguments["config"]).from_pretrained(name_or_path, **arguments)
+        hub = {name: arguments.pop(name) for name in HUB_ARGUMENTS if name in arguments}
+        folder = find_folder(name_or_path, files=MODEL_FILES, **hub)  # config and weights of one commit
+        config = AutoConfig.from_pretrained(arguments.pop("config", None) or folder)
+        model = cls.model_class(config).from_pretrained(folder, **arguments)
+        model.config.name_or_path = str(name_or_path)
+        return model
 
     @classmethod
     def from_config(cls, config: PretrainedConfig) -> PreTrainedModel:

@@ -6,8 +6,6 @@ import copy
 import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -15,48 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoints.config import PretrainedConfig
-from ..checkpoints.hub import WEIGHT_FILES, find_folder
+from ..checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder
 from ..checkpoints.keymap import KeyMap
-from ..checkpoints.load import LoadReport, Unfilled, load_weights
-from ..checkpoints.weights import Weights, open_weights, write_weights
-from ..errors import ArgumentError, ConfigError, InputError, refuse_unknown
+from ..checkpoints.load import LoadReport, Unfilled, load_weights, resolve_dtype, settle_labels
+from ..checkpoints.weights import open_weights, write_weights
+from ..errors import ConfigError, InputError, refuse_unknown
+from ..nn.attention import slots_to_keep
 from ..nn.mask import additive_mask, check_mask
-from ..nn.stream import Layout
-from .outputs import ModelOutput, Tensors
 
 log = logging.getLogger("glassformer")
 
 Model = TypeVar("Model", bound="PreTrainedModel")
-
-
-@dataclass
-class BodyOutput:
-    """What a body gives its heads: the rows of the stream and their layout."""
-
-    rows: Tensor  # N C
-    layout: Layout
-    pooled: Tensor | None = None  # B C
-    past_key_values: tuple[Tensors, ...] | None = None
-    hidden_states: Tensors | None = None  # each B T C
-    attentions: Tensors | None = None
-    cross_attentions: Tensors | None = None
-
-    @classmethod
-    def of(cls, encoded: ModelOutput, layout: Layout, pooled: Tensor | None) -> BodyOutput:
-        states = encoded.hidden_states
-        return cls(
-            rows=encoded.last_hidden_state,
-            layout=layout,
-            pooled=pooled,
-            past_key_values=encoded.past_key_values,
-            hidden_states=None if states is None else tuple(layout.unpack(state) for state in states),
-            attentions=encoded.attentions,
-            cross_attentions=encoded.cross_attentions,
-        )
-
-    @cached_property
-    def last_hidden_state(self) -> Tensor:
-        return self.hidden_states[-1] if self.hidden_states else self.layout.unpack(self.rows)  # B T C
 
 
 class PreTrainedModel(nn.Module):
@@ -209,13 +176,13 @@ class PreTrainedModel(nn.Module):
 
         >>> model.prune_heads({0: [2, 3], 5: [0]})  # doctest: +SKIP
         """
-        plan = {layer: sorted(set(heads)) for layer, heads in heads_to_prune.items()}
-        before = {layer: set(self.layer(layer).attention.pruned_heads) for layer in plan}
+        plan = {layer: set(heads) for layer, heads in heads_to_prune.items()}
         for layer, heads in plan.items():
-            check_prunable(self.layer(layer).attention, layer, heads)
+            slots_to_keep(self.layer(layer).attention, heads)  # refuse all before cutting any
         for layer, heads in plan.items():
-            self.layer(layer).attention.prune_heads(heads)
-            self.config.pruned_heads[layer] = sorted(before[layer] | set(heads))
+            attention = self.layer(layer).attention
+            attention.prune_heads(heads)
+            self.config.pruned_heads[layer] = sorted(attention.pruned_heads)
 
     _prune_heads = prune_heads
 
@@ -274,12 +241,15 @@ class PreTrainedModel(nn.Module):
         }
         known = [*inspect.signature(cls.from_pretrained).parameters, *cls.config_class.field_names()]
         refuse_unknown(fields, [*known, *cls.config_class.FILE_NAMES], f"{cls.__name__}.from_pretrained")
+        folder = find_folder(name_or_path, files=MODEL_FILES if config is None else WEIGHT_FILES, **hub)
         if isinstance(config, PretrainedConfig):
             config = copy.deepcopy(config)
             config.update(fields)
+        elif config is None:
+            config = cls.config_class.from_pretrained(folder, **fields)  # of the same commit as the weights
         else:
-            config = cls.config_class.from_pretrained(config or name_or_path, **hub, **fields)
-        weights = open_weights(find_folder(name_or_path, files=WEIGHT_FILES, **hub))
+            config = cls.config_class.from_pretrained(config, **hub, **fields)
+        weights = open_weights(folder)
         settle_labels(config, weights)
 
         model = cls.hollow(config, **model_arguments)
@@ -294,7 +264,6 @@ class PreTrainedModel(nn.Module):
             tolerate=tolerate,
         )
         model.draw_missing_weights()
-        model.tie_weights()
         model.config.name_or_path = str(name_or_path)
         model.say_what_was_found(name_or_path)
         model.eval()
@@ -307,30 +276,20 @@ class PreTrainedModel(nn.Module):
             return cls(config, **arguments)
 
     def draw_missing_weights(self) -> None:
-        """Give real, freshly drawn values to whatever a load left on the meta device."""
-        tied = set(self.tied_names())
+        """Give freshly drawn values to whatever a load left empty, and tie what is tied."""
+        tied, drawn = self.tied_names(), {}
         for prefix, module in self.named_modules():
-            own = dict(module.named_parameters(recurse=False))
-            missing = [name for name, p in own.items() if p.is_meta and f"{prefix}.{name}".lstrip(".") not in tied]
-            if not missing:
-                continue
-            kept = {name: p for name, p in own.items() if name not in missing}
-            for name in missing:
-                fresh = torch.zeros_like(own[name], device="cpu", dtype=torch.get_default_dtype())
-                setattr(module, name, nn.Parameter(fresh, requires_grad=own[name].requires_grad))
-            if not any(p.is_meta for p in kept.values()):
-                saved = {name: p.data.clone() for name, p in kept.items()}
-                self._init_weights(module)
-                for name, data in saved.items():
-                    kept[name].data = data
-            else:
-                self._init_weights_of(module, missing)
-
-    def _init_weights_of(self, module: nn.Module, names: list[str]) -> None:
-        """Draw some parameters of a module whose others are tied to parameters elsewhere."""
-        for name in names:
-            if name == "weight":
-                getattr(module, name).data.normal_(0.0, self.config.initializer_range)
+            for name, parameter in list(module.named_parameters(recurse=False)):
+                if parameter.is_meta and f"{prefix}.{name}".lstrip(".") not in tied:
+                    empty = torch.zeros_like(parameter, device="cpu", dtype=self.dtype)
+                    setattr(module, name, nn.Parameter(empty, requires_grad=parameter.requires_grad))
+                    drawn.setdefault(module, set()).add(name)
+        self.tie_weights()
+        for module, names in drawn.items():
+            loaded = {n: p.data.clone() for n, p in module.named_parameters(recurse=False) if n not in names}
+            self._init_weights(module)
+            for name, data in loaded.items():
+                getattr(module, name).data.copy_(data)
 
     def say_what_was_found(self, name_or_path: str | Path) -> None:
         report, name = self.load_report, type(self).__name__
@@ -360,67 +319,3 @@ class PreTrainedModel(nn.Module):
         tensors = {name: tensor for name, tensor in self.state_dict().items() if name not in tied}
         write_weights(folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization)
         self.config.save_pretrained(folder)
-
-
-def check_prunable(attention: nn.Module, layer: int, heads: list[int]) -> None:
-    total = attention.self.num_attention_heads + len(attention.pruned_heads)
-    if any(not 0 <= head < total for head in heads):
-        raise InputError(f"layer {layer} has heads 0 to {total - 1}, got {heads}")
-    if len(attention.pruned_heads | set(heads)) == total:
-        raise InputError(f"pruning {heads} would leave layer {layer} without a head; keep at least one")
-
-
-def resolve_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
-    """The type to load into; None means the file's own."""
-    if dtype == "auto":
-        return None
-    if isinstance(dtype, str):
-        found = getattr(torch, dtype.removeprefix("torch."), None)
-        if not isinstance(found, torch.dtype):
-            raise ArgumentError(f"dtype must be a torch type or 'auto', got {dtype!r}")
-        return found
-    return dtype or torch.get_default_dtype()
-
-
-def settle_labels(config: PretrainedConfig, weights: Weights) -> None:
-    """Where a config contradicts itself about the number of labels, the classifier's own shape decides."""
-    stated = config.extra.pop("num_labels_in_file", None)
-    if stated is None or "classifier.weight" not in weights.names():
-        return
-    rows = weights.info("classifier.weight").shape[0]
-    if rows != config.num_labels:
-        config.num_labels = rows
-    log.warning(
-        "config.json names another number of labels than its num_labels %s; the classifier's %d rows decide",
-        stated,
-        rows,
-    )
-
-
-def count_parameters(model: nn.Module, trainable: bool = False) -> int:
-    """How many parameters a model has, each counted once; `trainable` counts those that learn.
-
-    >>> count_parameters(nn.Linear(3, 2))
-    8
-    """
-    return sum(p.numel() for p in model.parameters() if p.requires_grad or not trainable)
-
-
-def freeze(model: nn.Module, *parts: str, frozen: bool = True) -> int:
-    """Stop parameters from learning: all, or those under the named parts. Returns how many parameters changed.
-
-    >>> layer = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
-    >>> freeze(layer, "0")
-    8
-    """
-    names = [name for name, _ in model.named_parameters()]
-    for part in parts:
-        if not any(name == part or name.startswith(part + ".") for name in names):
-            raise InputError(f"the model has no part {part!r}")
-    changed = 0
-    for name, parameter in model.named_parameters():
-        inside = not parts or any(name == part or name.startswith(part + ".") for part in parts)
-        if inside and parameter.requires_grad == frozen:
-            parameter.requires_grad_(not frozen)
-            changed += parameter.numel()
-    return changed

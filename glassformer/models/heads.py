@@ -13,8 +13,9 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..nn.loss import IGNORED, label_loss, span_loss, text_loss
-from .base import BodyOutput, PreTrainedModel
+from .base import PreTrainedModel
 from .outputs import (
+    BodyOutput,
     MaskedLMOutput,
     ModelOutput,
     MultipleChoiceModelOutput,

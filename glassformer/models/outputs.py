@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
+
+from ..nn.stream import Layout
 
 
 class ModelOutput(OrderedDict):
@@ -144,3 +147,33 @@ class QuestionAnsweringModelOutput(ModelOutput):
     end_logits: Tensor | None = None
     hidden_states: Tensors | None = None
     attentions: Tensors | None = None
+
+
+@dataclass
+class BodyOutput:
+    """What a body gives its heads: the rows of the stream and their layout."""
+
+    rows: Tensor  # N C
+    layout: Layout
+    pooled: Tensor | None = None  # B C
+    past_key_values: tuple[Tensors, ...] | None = None
+    hidden_states: Tensors | None = None  # each B T C
+    attentions: Tensors | None = None
+    cross_attentions: Tensors | None = None
+
+    @classmethod
+    def of(cls, encoded: ModelOutput, layout: Layout, pooled: Tensor | None) -> BodyOutput:
+        states = encoded.hidden_states
+        return cls(
+            rows=encoded.last_hidden_state,
+            layout=layout,
+            pooled=pooled,
+            past_key_values=encoded.past_key_values,
+            hidden_states=None if states is None else tuple(layout.unpack(state) for state in states),
+            attentions=encoded.attentions,
+            cross_attentions=encoded.cross_attentions,
+        )
+
+    @cached_property
+    def last_hidden_state(self) -> Tensor:
+        return self.hidden_states[-1] if self.hidden_states else self.layout.unpack(self.rows)  # B T C

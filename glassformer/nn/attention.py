@@ -200,20 +200,25 @@ class SelfAttention(nn.Module):
         return outputs
 
 
-def prune_attention(attention: nn.Module, heads: set[int]) -> None:
-    """Cut `heads` (numbered as in the unpruned model) out of `attention.self` and `attention.output.dense`."""
-    inner, outer = attention.self, attention.output
-    total = inner.num_attention_heads + len(attention.pruned_heads)
+def slots_to_keep(attention: nn.Module, heads: set[int]) -> list[int]:
+    """Which of the heads that `attention` still has stay when `heads`, numbered as in the unpruned model, go."""
+    total = attention.self.num_attention_heads + len(attention.pruned_heads)
     wrong = sorted(head for head in heads if not 0 <= head < total)
     if wrong:
         raise InputError(f"there are heads 0 to {total - 1}, got {wrong}")
     present = [head for head in range(total) if head not in attention.pruned_heads]
     keep = [slot for slot, head in enumerate(present) if head not in heads]
-    if len(keep) == len(present):
-        return
     if not keep:
-        raise InputError("pruning every head of a layer would leave no attention; keep at least one")
+        raise InputError(f"pruning {sorted(heads)} would leave a layer without a head; keep at least one")
+    return keep
 
+
+def prune_attention(attention: nn.Module, heads: set[int]) -> None:
+    """Cut `heads` out of `attention.self` and `attention.output.dense` for good."""
+    inner, outer = attention.self, attention.output
+    keep = slots_to_keep(attention, heads)
+    if len(keep) == inner.num_attention_heads:
+        return
     size = inner.attention_head_size
     index = torch.tensor([slot * size + i for slot in keep for i in range(size)], device=inner.query.weight.device)
     for name in ("query", "key", "value"):

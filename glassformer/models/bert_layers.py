@@ -1,0 +1,203 @@
+"""BERT's layers: a stack of them, and what one is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ..errors import ConfigError, InputError
+from ..nn.attention import SelfAttention, prune_attention
+from ..nn.feedforward import AddNorm, Intermediate, in_chunks
+from ..nn.stream import Layout
+from .outputs import BaseModelOutputWithPastAndCrossAttentions
+
+if TYPE_CHECKING:
+    from .bert import BertConfig
+
+
+class BertEncoder(nn.Module):
+    """The stack of layers."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.layer = nn.ModuleList([BertLayer(config) for _ in range(config.num_hidden_layers)])
+        self.gradient_checkpointing = False
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool = False,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        return_dict: bool = True,
+        layout: Layout | None = None,
+        source: Layout | None = None,
+    ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
+        states, weights, cross_weights, presents = [hidden_states], [], [], []
+        for i, layer in enumerate(self.layer):
+            arguments = (
+                hidden_states,
+                attention_mask,
+                None if head_mask is None else head_mask[i],
+                encoder_hidden_states,
+                encoder_attention_mask,
+                None if past_key_values is None else past_key_values[i],
+                output_attentions,
+                use_cache,
+                layout,
+                source,
+            )
+            if self.gradient_checkpointing and self.training:
+                hidden_states, *seen = checkpoint(layer, *arguments, use_reentrant=False)
+            else:
+                hidden_states, *seen = layer(*arguments)
+            states.append(hidden_states)
+            if output_attentions:
+                weights.append(seen.pop(0))
+                if encoder_hidden_states is not None:
+                    cross_weights.append(seen.pop(0))
+            if use_cache:
+                presents.append(seen.pop(0))
+        out = BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=hidden_states,
+            past_key_values=tuple(presents) or None,
+            hidden_states=tuple(states) if output_hidden_states else None,
+            attentions=tuple(weights) or None,
+            cross_attentions=tuple(cross_weights) or None,
+        )
+        return out.given_as(return_dict)
+
+
+class BertLayer(nn.Module):
+    """Attention, then feed-forward; each is added to what it read and normalised ("post-norm")."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        self.chunk_size_feed_forward = config.chunk_size_feed_forward
+        self.attention = BertAttention(config)
+        if config.add_cross_attention:
+            if not config.is_decoder:
+                raise ConfigError("add_cross_attention=True is for decoders: set is_decoder=True too")
+            self.crossattention = BertAttention(config, position_embedding_type="absolute")
+        self.add_cross_attention = config.add_cross_attention
+        self.intermediate = BertIntermediate(config)
+        self.output = BertOutput(config)
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_value: tuple | None = None,
+        output_attentions: bool = False,
+        use_cache: bool = False,
+        layout: Layout | None = None,
+        source: Layout | None = None,
+    ) -> tuple:
+        """(hidden states, then self and cross weights if asked for, then the cache if `use_cache`)"""
+        own, crossed = (None, None) if past_key_value is None else (past_key_value[:2], past_key_value[2:] or None)
+        wanted = {"output_attentions": output_attentions, "use_cache": use_cache, "layout": layout}
+        attended, *seen = self.attention(hidden_states, attention_mask, head_mask, past_key_value=own, **wanted)
+        cache = seen.pop() if use_cache else ()
+        if encoder_hidden_states is not None:
+            if not self.add_cross_attention:
+                raise InputError("encoder_hidden_states need a model with add_cross_attention=True")
+            attended, *cross_seen = self.crossattention(
+                attended,
+                None,
+                head_mask,
+                encoder_hidden_states,
+                encoder_attention_mask,
+                past_key_value=crossed,
+                source=source,
+                **wanted,
+            )
+            cache += cross_seen.pop() if use_cache else ()
+            seen += cross_seen
+        on_stream = attended.dim() == 2
+        rows = self.chunk_size_feed_forward * (layout.batch if on_stream else 1)
+        return (
+            in_chunks(self.feed_forward_chunk, rows, attended, dim=0 if on_stream else 1),
+            *seen,
+            *([cache] if use_cache else []),
+        )
+
+    def feed_forward_chunk(self, attention_output: Tensor) -> Tensor:
+        return self.output(self.intermediate(attention_output), attention_output)
+
+
+class BertAttention(nn.Module):
+    """Attention with its output projection; heads can be cut out of it."""
+
+    def __init__(self, config: BertConfig, position_embedding_type: str | None = None):
+        super().__init__()
+        self.self = BertSelfAttention(config, position_embedding_type)
+        self.output = BertSelfOutput(config)
+        self.pruned_heads: set[int] = set()
+
+    def prune_heads(self, heads: list[int] | set[int]) -> None:
+        prune_attention(self, set(heads))
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_value: tuple | None = None,
+        output_attentions: bool = False,
+        use_cache: bool = False,
+        layout: Layout | None = None,
+        source: Layout | None = None,
+    ) -> tuple:
+        context, *seen = self.self(
+            hidden_states,
+            attention_mask,
+            head_mask,
+            encoder_hidden_states,
+            encoder_attention_mask,
+            past_key_value,
+            output_attentions,
+            use_cache,
+            layout,
+            source,
+        )
+        return self.output(context, hidden_states), *seen
+
+
+class BertSelfAttention(SelfAttention):
+    def __init__(self, config: BertConfig, position_embedding_type: str | None = None):
+        super().__init__(
+            config.hidden_size,
+            config.num_attention_heads,
+            config.attention_probs_dropout_prob,
+            position_embedding_type or config.position_embedding_type,
+            config.max_position_embeddings,
+        )
+
+
+class BertSelfOutput(AddNorm):
+    def __init__(self, config: BertConfig):
+        super().__init__(config.hidden_size, config.hidden_size, config.layer_norm_eps, config.hidden_dropout_prob)
+
+
+class BertIntermediate(Intermediate):
+    def __init__(self, config: BertConfig):
+        super().__init__(config.hidden_size, config.intermediate_size, config.hidden_act)
+
+
+class BertOutput(AddNorm):
+    def __init__(self, config: BertConfig):
+        super().__init__(
+            config.intermediate_size, config.hidden_size, config.layer_norm_eps, config.hidden_dropout_prob
+        )
