@@ -26,7 +26,8 @@ class LoadReport:
     initialised: list[str] = field(default_factory=list)  # parts that the checkpoint lacks, drawn at random
     unused: list[str] = field(default_factory=list)  # weights of the file that the model has no place for
     tolerated: list[str] = field(default_factory=list)  # weights that the caller allowed to be wrong
-    notes: list[str] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)  # buffers of old files that nobody needs
+    notes: list[str] = field(default_factory=list)  # contradictions that change no computation
 
 
 class Unfilled(TorchFunctionMode):
@@ -75,6 +76,7 @@ def load_weights(
             places.setdefault(name, places[alias])  # a file may hold either name
     wanted = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if name not in tied}
     report = LoadReport(unused=sorted(places[name] for name in places.keys() - wanted.keys() - tied.keys()))
+    report.leftovers = [name for name in weights.names() if keymap.to_ours(name, prefixed) is None]
     faults = [f"{name}: stands in the file twice under different names" for name in twice]
 
     present_parts = {keymap.part(name) for name in places}
@@ -170,3 +172,13 @@ def settle_labels(config: PretrainedConfig, weights: Weights) -> None:
         stated,
         rows,
     )
+
+
+def token_notes(config: PretrainedConfig) -> list[str]:
+    """What to say of special token ids that the vocabulary does not have; no computation reads them."""
+    notes = []
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        value = getattr(config, name)
+        if isinstance(value, int) and value >= config.vocab_size:
+            notes.append(f"{name} {value} is beyond the vocabulary of {config.vocab_size} and is not used")
+    return notes

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..checkpoints.config import PretrainedConfig
 from ..checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder
 from ..checkpoints.keymap import KeyMap
-from ..checkpoints.load import LoadReport, Unfilled, load_weights, resolve_dtype, settle_labels
+from ..checkpoints.load import LoadReport, Unfilled, load_weights, resolve_dtype, settle_labels, token_notes
 from ..checkpoints.weights import open_weights, write_weights
 from ..errors import ConfigError, InputError, refuse_unknown
 from ..nn.attention import slots_to_keep
@@ -263,6 +263,7 @@ class PreTrainedModel(nn.Module):
             ignore_mismatched_sizes=ignore_mismatched_sizes,
             tolerate=tolerate,
         )
+        model.load_report.notes = token_notes(config)
         model.draw_missing_weights()
         model.config.name_or_path = str(name_or_path)
         model.say_what_was_found(name_or_path)
@@ -304,8 +305,9 @@ class PreTrainedModel(nn.Module):
             )
         if report.tolerated:
             log.warning("%s: these weights were wrong and are tolerated: %s", name, ", ".join(report.tolerated))
-        if report.unused:
-            log.info("%s: %d weights of %s are not used: %s", name, len(report.unused), name_or_path, report.unused)
+        idle = report.unused + report.leftovers
+        if idle:
+            log.info("%s: %d weights of %s are not used: %s", name, len(idle), name_or_path, ", ".join(idle))
 
     def save_pretrained(
         self, save_directory: str | Path, *, max_shard_size: int | str = "5GB", safe_serialization: bool = True
@@ -314,6 +316,8 @@ class PreTrainedModel(nn.Module):
         folder = Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
         self.config.architectures = [type(self).__name__]
+        pruned = {i: layer.attention.pruned_heads for i, layer in enumerate(self.base_model.encoder.layer)}
+        self.config.pruned_heads = {i: heads for i, heads in pruned.items() if heads}
         self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
         tied = self.tied_names()
         tensors = {name: tensor for name, tensor in self.state_dict().items() if name not in tied}

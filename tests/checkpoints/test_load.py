@@ -150,6 +150,7 @@ def test_old_names_and_leftovers(folder):
         model.state_dict()["bert.embeddings.LayerNorm.weight"], tensors["bert.embeddings.LayerNorm.weight"]
     )
     assert not model.load_report.unused
+    assert model.load_report.leftovers == ["bert.embeddings.position_ids"]
     old["bert.embeddings.LayerNorm.weight"] = torch.zeros(48)
     save_file(old, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(WeightsError, match="twice"):
@@ -169,11 +170,13 @@ def test_labels_are_settled_by_the_weights(tmp_path, caplog):
     assert BertForSequenceClassification.from_pretrained(tmp_path).config.id2label == {0: "a", 1: "b", 2: "c"}
 
 
-def test_padding_id_beyond_the_vocabulary_is_harmless(tmp_path):
+def test_token_ids_beyond_the_vocabulary_are_harmless_and_said(tmp_path, caplog):
     BertModel(tiny_bert()).save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "pad_token_id": 999, "bos_token_id": 30521}))
     assert BertModel.from_pretrained(tmp_path)(IDS)[0].isfinite().all()
+    assert "pad_token_id 999 is beyond the vocabulary of 60" in caplog.text
+    assert "bos_token_id 30521" in caplog.text
 
 
 def test_head_of_another_size(tmp_path):

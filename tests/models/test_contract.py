@@ -208,7 +208,8 @@ def test_head_masks_and_pruning(architecture, batch, tmp_path):
     assert_close(pruned(**batch).last_hidden_state, masked.last_hidden_state)
     assert not masked.attentions[0][:, 1].any()
 
-    pruned.prune_heads({0: [2], 1: [0]})  # numbers are those of the unpruned model
+    pruned.prune_heads({0: [2]})  # numbers are those of the unpruned model
+    pruned.layer(1).attention.prune_heads([0])  # a layer's own way is remembered too
     mask[0, 2], mask[1, 0] = 0, 0
     assert_close(pruned(**batch).last_hidden_state, model(**batch, head_mask=mask).last_hidden_state)
     pruned.save_pretrained(tmp_path)

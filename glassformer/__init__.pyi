@@ -1,0 +1,164 @@
+"""What type checkers see: every public name, imported as it is. A test keeps it equal to `__all__`."""
+
+from .checkpoints.config import (
+    PretrainedConfig as PretrainedConfig,
+)
+from .errors import (
+    ArgumentError as ArgumentError,
+)
+from .errors import (
+    CheckpointError as CheckpointError,
+)
+from .errors import (
+    ConfigError as ConfigError,
+)
+from .errors import (
+    DamagedFileError as DamagedFileError,
+)
+from .errors import (
+    GlassformerError as GlassformerError,
+)
+from .errors import (
+    HubError as HubError,
+)
+from .errors import (
+    InputError as InputError,
+)
+from .errors import (
+    TokenizerError as TokenizerError,
+)
+from .errors import (
+    UnsafeFileError as UnsafeFileError,
+)
+from .errors import (
+    WeightsError as WeightsError,
+)
+from .models.auto import (
+    AutoConfig as AutoConfig,
+)
+from .models.auto import (
+    AutoModel as AutoModel,
+)
+from .models.auto import (
+    AutoModelForCausalLM as AutoModelForCausalLM,
+)
+from .models.auto import (
+    AutoModelForMaskedLM as AutoModelForMaskedLM,
+)
+from .models.auto import (
+    AutoModelForMultipleChoice as AutoModelForMultipleChoice,
+)
+from .models.auto import (
+    AutoModelForNextSentencePrediction as AutoModelForNextSentencePrediction,
+)
+from .models.auto import (
+    AutoModelForPreTraining as AutoModelForPreTraining,
+)
+from .models.auto import (
+    AutoModelForQuestionAnswering as AutoModelForQuestionAnswering,
+)
+from .models.auto import (
+    AutoModelForSequenceClassification as AutoModelForSequenceClassification,
+)
+from .models.auto import (
+    AutoModelForTokenClassification as AutoModelForTokenClassification,
+)
+from .models.base import (
+    PreTrainedModel as PreTrainedModel,
+)
+from .models.bert import (
+    BertConfig as BertConfig,
+)
+from .models.bert import (
+    BertModel as BertModel,
+)
+from .models.bert import (
+    BertPreTrainedModel as BertPreTrainedModel,
+)
+from .models.bert_heads import (
+    BertForMaskedLM as BertForMaskedLM,
+)
+from .models.bert_heads import (
+    BertForMultipleChoice as BertForMultipleChoice,
+)
+from .models.bert_heads import (
+    BertForNextSentencePrediction as BertForNextSentencePrediction,
+)
+from .models.bert_heads import (
+    BertForPreTraining as BertForPreTraining,
+)
+from .models.bert_heads import (
+    BertForQuestionAnswering as BertForQuestionAnswering,
+)
+from .models.bert_heads import (
+    BertForSequenceClassification as BertForSequenceClassification,
+)
+from .models.bert_heads import (
+    BertForTokenClassification as BertForTokenClassification,
+)
+from .models.bert_heads import (
+    BertLMHeadModel as BertLMHeadModel,
+)
+from .models.outputs import (
+    BaseModelOutput as BaseModelOutput,
+)
+from .models.outputs import (
+    BaseModelOutputWithPastAndCrossAttentions as BaseModelOutputWithPastAndCrossAttentions,
+)
+from .models.outputs import (
+    BaseModelOutputWithPoolingAndCrossAttentions as BaseModelOutputWithPoolingAndCrossAttentions,
+)
+from .models.outputs import (
+    BertForPreTrainingOutput as BertForPreTrainingOutput,
+)
+from .models.outputs import (
+    CausalLMOutputWithCrossAttentions as CausalLMOutputWithCrossAttentions,
+)
+from .models.outputs import (
+    MaskedLMOutput as MaskedLMOutput,
+)
+from .models.outputs import (
+    ModelOutput as ModelOutput,
+)
+from .models.outputs import (
+    MultipleChoiceModelOutput as MultipleChoiceModelOutput,
+)
+from .models.outputs import (
+    NextSentencePredictorOutput as NextSentencePredictorOutput,
+)
+from .models.outputs import (
+    QuestionAnsweringModelOutput as QuestionAnsweringModelOutput,
+)
+from .models.outputs import (
+    SequenceClassifierOutput as SequenceClassifierOutput,
+)
+from .models.outputs import (
+    TokenClassifierOutput as TokenClassifierOutput,
+)
+from .models.parameters import (
+    count_parameters as count_parameters,
+)
+from .models.parameters import (
+    freeze as freeze,
+)
+from .text.auto import (
+    AutoTokenizer as AutoTokenizer,
+)
+from .text.bert import (
+    BertTokenizer as BertTokenizer,
+)
+from .text.bert import (
+    BertTokenizerFast as BertTokenizerFast,
+)
+from .text.encoding import (
+    BatchEncoding as BatchEncoding,
+)
+from .text.tokenizer import (
+    PreTrainedTokenizer as PreTrainedTokenizer,
+)
+from .text.train import (
+    train_vocabulary as train_vocabulary,
+)
+
+__version__: str
+__all__: list[str]
