@@ -6,7 +6,8 @@ from .encoding import BatchEncoding
 from .explain import Explanation
 from .special import AddedToken
 from .tokenizer import PreTrainedTokenizer
-from .train import Vocabulary, train_vocabulary
+from .train import train_vocabulary
+from .vocabulary import Vocabulary
 
 __all__ = [
     "AddedToken",

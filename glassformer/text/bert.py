@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from .explain import Explanation
 
 
+def setting(name: str) -> property:
+    """A setting that is fixed when the tokenizer is made; another value needs another tokenizer."""
+    return property(lambda tokenizer: tokenizer._read[name])
+
+
 class BertTokenizer(PreTrainedTokenizer):
     """Text to ids as BERT does it.
 
@@ -39,6 +44,13 @@ class BertTokenizer(PreTrainedTokenizer):
     """
 
     vocab_files_names = {"vocab_file": "vocab.txt"}
+
+    do_lower_case = setting("do_lower_case")
+    do_basic_tokenize = setting("do_basic_tokenize")
+    never_split = setting("never_split")
+    tokenize_chinese_chars = setting("tokenize_chinese_chars")
+    strip_accents = setting("strip_accents")
+    max_input_chars_per_word = setting("max_input_chars_per_word")
 
     @suggests
     def __init__(
@@ -74,15 +86,21 @@ class BertTokenizer(PreTrainedTokenizer):
             vocab = read_vocabulary(Path(vocab_file))
         elif not isinstance(vocab, VocabularyFile):
             vocab = VocabularyFile(dict(vocab), "the vocabulary")
+        if unk_token is None:
+            raise TokenizerError("a BertTokenizer needs an unk_token, got None")
         if isinstance(never_split, str):
             raise TokenizerError(f"never_split must be a list of words, got the string {never_split!r}")
         said = vocab.settings
-        self.do_lower_case = first_known(do_lower_case, said.get("do_lower_case"), True)
-        self.do_basic_tokenize = do_basic_tokenize
-        self.never_split = list(never_split or ())
-        self.tokenize_chinese_chars = first_known(tokenize_chinese_chars, said.get("tokenize_chinese_chars"), True)
-        self.strip_accents = first_known(strip_accents, said.get("strip_accents"), None)
-        self.max_input_chars_per_word = first_known(max_input_chars_per_word, said.get("max_input_chars_per_word"), 100)
+        self._read = {
+            "do_lower_case": first_known(do_lower_case, said.get("do_lower_case"), True),
+            "do_basic_tokenize": do_basic_tokenize,
+            "never_split": list(never_split or ()),
+            "tokenize_chinese_chars": first_known(tokenize_chinese_chars, said.get("tokenize_chinese_chars"), True),
+            "strip_accents": first_known(strip_accents, said.get("strip_accents")),
+            "max_input_chars_per_word": first_known(
+                max_input_chars_per_word, said.get("max_input_chars_per_word"), 100
+            ),
+        }
         self.basic_tokenizer = BasicTokenizer(
             self.do_lower_case, self.never_split, self.tokenize_chinese_chars, self.strip_accents
         )
@@ -107,9 +125,6 @@ class BertTokenizer(PreTrainedTokenizer):
             kept_settings=kept_settings,
             where=vocab.name,
         )
-        if self.unk_token is None:
-            raise TokenizerError("a BertTokenizer needs an unk_token, got None")
-        self.wordpiece_tokenizer = WordPiece(self.vocab, self.unk_token, self.max_input_chars_per_word)
 
     @classmethod
     def _from_files(cls, path: Path, settings: dict, kept: dict, name_or_path: str) -> BertTokenizer:
@@ -137,6 +152,11 @@ class BertTokenizer(PreTrainedTokenizer):
         single = (Slot(cls, 0, 0), Slot(None, 0, 0), Slot(sep, 0, 0))
         return (*single, Slot(None, 1, 1), Slot(sep, 1, 1)) if pair else single
 
+    def _set_special(self, name: str, value: Any) -> None:
+        if name == "unk_token" and value is None:
+            raise TokenizerError("a BertTokenizer needs an unk_token, got None")
+        super()._set_special(name, value)
+
     @property
     def _lowers(self) -> bool:
         return self.do_lower_case and self.do_basic_tokenize
@@ -157,6 +177,9 @@ class BertTokenizer(PreTrainedTokenizer):
         self._hidden_pattern = any_of(hidden, re.IGNORECASE)
         self._hidden_starts = {start for name in hidden for start in (name[0].lower(), name[0].upper())}
         self._special_words = frozenset(self.all_special_tokens)
+        self.wordpiece_tokenizer = WordPiece(self.vocab, self.unk_token, self.max_input_chars_per_word)
+        if "_engine" in self.__dict__ and self._engine.model.unk_token != self.unk_token:
+            del self._engine
 
     def _stretches(self, text: str) -> list[tuple[int, int, str | None]]:
         if self._lower_pattern is None:

@@ -76,6 +76,19 @@ class Folder:
         """File name -> text, for the files that hold the vocabulary."""
         raise NotImplementedError
 
+    @property
+    def init_kwargs(self) -> dict[str, Any]:
+        """All settings, those of others that are only kept included: what tokenizer_config.json will say."""
+        return {
+            **self.kept_settings,
+            **self._saved_settings(),
+            "model_max_length": self.model_max_length,
+            "padding_side": self.padding_side,
+            "truncation_side": self.truncation_side,
+            "clean_up_tokenization_spaces": self.clean_up_tokenization_spaces,
+            **self.special_tokens_map,
+        }
+
     def save_vocabulary(
         self, save_directory: str | PathLike[str], filename_prefix: str | None = None
     ) -> tuple[str, ...]:
@@ -99,20 +112,10 @@ class Folder:
         if folder.is_file():
             raise TokenizerError(f"{folder} is a file, a tokenizer is saved into a folder")
         folder.mkdir(parents=True, exist_ok=True)
-        found = {str(index): token.to_dict() for index, token in self.added_tokens_decoder.items()}
         files = self._vocabulary_files()
+        found = {str(index): token.to_dict() for index, token in self.added_tokens_decoder.items()}
         files[CONFIG] = to_json(
-            self.kept_settings
-            | self._saved_settings()
-            | {
-                "added_tokens_decoder": found,
-                "model_max_length": self.model_max_length,
-                "padding_side": self.padding_side,
-                "truncation_side": self.truncation_side,
-                "clean_up_tokenization_spaces": self.clean_up_tokenization_spaces,
-                "tokenizer_class": type(self).__name__,
-            }
-            | self.special_tokens_map
+            {"added_tokens_decoder": found, **self.init_kwargs, "tokenizer_class": type(self).__name__}
         )
         files[SPECIAL] = to_json(self.special_tokens_map)
         if self.added_tokens_encoder:

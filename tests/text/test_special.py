@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from glassformer.errors import InputError, TokenizerError
@@ -84,3 +88,32 @@ def test_never_split(small, folder):
     assert plain.tokenize("fox, FOX fox") == ["[UNK]", "[UNK]", "fox"]
     with pytest.raises(TokenizerError, match="list of words"):
         BertTokenizer.from_pretrained(folder, never_split="NASA")
+
+
+def test_settings_are_fixed(small):
+    with pytest.raises(AttributeError):
+        small.do_lower_case = False
+    small.tokenize("zz")  # the engine is built
+    small.unk_token = "x"
+    assert small.encode("zz", add_special_tokens=False) == [small.vocab["x"]]
+    assert small.explain("zz").tokens == ("x",)
+    with pytest.raises(TokenizerError, match="needs an unk_token"):
+        small.unk_token = None
+    assert small.init_kwargs["do_lower_case"] is True
+
+
+def test_copies(small):
+    small("the fox")
+    for made in (pickle.loads(pickle.dumps(small)), copy.deepcopy(small)):
+        assert made("the [MASK] fox") == small("the [MASK] fox")
+
+
+def test_threads(small):
+    texts = ["the fox", "one two three four", "[MASK] café"] * 20
+
+    def work(length):
+        return small(texts, truncation=True, max_length=length, padding="max_length")["input_ids"]
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(work, [4, 5, 6, 7] * 10))
+    assert made == [work(length) for length in [4, 5, 6, 7] * 10]

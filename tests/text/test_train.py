@@ -43,6 +43,13 @@ def test_saved_and_read_again(corpus, kind, tmp_path):
     assert read.encode(text, add_special_tokens=False).ids == made.encode(text)
 
 
+def test_order(corpus):
+    tokens = train_vocabulary(corpus, vocab_size=330).tokens[len(SPECIAL["wordpiece"]) :]
+    letters = [token for token in tokens if len(token) == 1]
+    inner = [token for token in tokens if token.startswith("##") and len(token) == 3]
+    assert tokens[: len(letters) + len(inner)] == sorted(letters) + sorted(inner)
+
+
 def test_bert(corpus):
     made = BertTokenizer.train(corpus, vocab_size=120, model_max_length=64)
     assert 70 < made.vocab_size <= 120
