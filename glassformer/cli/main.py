@@ -5,12 +5,13 @@ Verbs import torch when they run, not when they are found, so that `glass --help
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from .. import __version__
 from ..errors import GlassformerError, nearest
@@ -28,9 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    speak_in_lines()
     try:
-        code = run(arguments)
+        with spoken_in_lines():
+            code = run(arguments)
         sys.stdout.flush()
         return code
     except GlassformerError as error:
@@ -58,6 +59,9 @@ def run(arguments: list[str]) -> int:
         hint = nearest(verb, VERBS) or f"; the verbs are {', '.join(VERBS)}"
         complain(f"there is no {kind} {verb!r}{hint}")
         return MISUSED
+
+    if os.environ.get("NO_COLOR"):
+        os.environ.setdefault("PYTHON_TYRO_ANSI_CODES", "False")  # tyro has a variable of its own
 
     import tyro
 
@@ -105,18 +109,22 @@ def one_line(error: Exception) -> str:
     return " ".join([first, "; ".join(faults[:SHOWN_FAULTS] + more)]).strip()
 
 
-def speak_in_lines() -> None:
+@contextlib.contextmanager
+def spoken_in_lines() -> Iterator[None]:
     """Let notes and warnings be single lines on standard error, and let no terminal fail at a character."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    log = logging.getLogger("glassformer")
-    if not log.handlers:
-        handler = Notes()
-        handler.setLevel(logging.WARNING)
-        log.addHandler(handler)
-        log.propagate = False
+    log, notes = logging.getLogger("glassformer"), Notes(logging.WARNING)
+    before = warnings.showwarning, log.propagate
+    log.addHandler(notes)
+    log.propagate = False
     warnings.showwarning = lambda message, *_, **__: complain(f"note: {one_line(message)}")
+    try:
+        yield
+    finally:
+        warnings.showwarning, log.propagate = before
+        log.removeHandler(notes)
 
 
 class Notes(logging.Handler):

@@ -21,7 +21,7 @@ def train_vocabulary(
     output: Annotated[Path, arg(metavar="FOLDER")],
     kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece",
     vocab_size: Annotated[int, arg(metavar="N")] = 30000,
-    min_frequency: Annotated[int, arg(metavar="N")] = 2,
+    min_frequency: Annotated[int | None, arg(metavar="N")] = None,
     cased: bool = False,
     overwrite: bool = False,
     json: bool = False,
@@ -40,8 +40,8 @@ def train_vocabulary(
         output: The folder to write; it is made if it is not there.
         kind: Which kind of vocabulary.
         vocab_size: How many tokens at most, special ones included.
-        min_frequency: How often a pair must occur to become a token (wordpiece, bpe).
-        cased: Keep capitals and accents apart (wordpiece); the others always do.
+        min_frequency: How often a pair must occur to become a token (wordpiece, bpe); two times if not given.
+        cased: Keep capitals and accents (wordpiece); the other kinds always do.
         overwrite: Replace a tokenizer that is in the folder already.
         json: Print JSON.
     """

@@ -1,0 +1,208 @@
+"""glass inspect: counts, what is there and what is not, and folders that are wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
+from glassformer.checkpoints.weights import open_weights, write_weights
+from glassformer.cli.inspect import look_into
+from glassformer.cli.main import main
+
+TINY = {"vocab_size": 40, "hidden_size": 12, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 20}
+
+
+def looked_at(folder: Path, capsys, *options: str, code: int = 0) -> dict:
+    assert main(["inspect", str(folder), "--json", *options]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def masked(tmp_path) -> Path:
+    BertForMaskedLM(BertConfig(**TINY)).save_pretrained(tmp_path / "masked")
+    return tmp_path / "masked"
+
+
+def test_bert_base_from_its_config_alone(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertForMaskedLM"]}')
+    assert main(["inspect", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    for text in ("109,482,240", "21.77 %", "77.69 %", "0.54 %", "109,514,298", "12 x BertLayer"):
+        assert text in shown
+    values = looked_at(tmp_path, capsys)
+    assert values["parameters"] == 109_482_240
+    assert [(part["name"], part["share"]) for part in values["parts"]] == [
+        ("embeddings", 21.77),
+        ("encoder", 77.69),
+        ("pooler", 0.54),
+    ]
+    assert values["class"] == "BertForMaskedLM"
+
+
+def test_what_a_checkpoint_holds_and_lacks(masked, capsys):
+    values = looked_at(masked, capsys)
+    status = {head["name"]: head["status"] for head in values["heads"]}
+    assert values["lacks"] == ["pooler"]
+    assert status["BertForMaskedLM"] == "complete"
+    assert status["BertForQuestionAnswering"] == "lacks qa_outputs"
+    assert status["BertForNextSentencePrediction"] == "lacks bert.pooler, cls.seq_relationship"
+    assert values["dtypes"].keys() == {"float32"}
+    assert values["files"].keys() == {"config.json", "model.safetensors"}
+    assert values["unused"] == values["faults"] == []
+
+
+def test_counts_are_those_of_the_loaded_model(tmp_path, capsys):
+    model = BertModel(BertConfig(**TINY))
+    model.prune_heads({1: [0]})
+    model.save_pretrained(tmp_path)
+    values = looked_at(tmp_path, capsys)
+    assert values["parameters"] == model.num_parameters() == values["tree"]["parameters"]
+    layers = values["tree"]["children"][1]["children"][0]["children"]
+    assert [layer["name"] for layer in layers] == ["0", "1", "2"]  # the pruned one stands out
+    for name, part in zip(("embeddings", "encoder", "pooler"), values["parts"], strict=True):
+        assert part["parameters"] == sum(p.numel() for p in getattr(model, name).parameters())
+        assert part["found"] == part["tensors"]
+
+
+def test_what_inspect_says_is_what_loading_finds(masked):
+    found = look_into(str(masked))
+    model = BertForSequenceClassification.from_pretrained(masked)
+    head = next(head for head in found.heads if head.name == "BertForSequenceClassification")
+    assert head.lacks == model.load_report.initialised
+
+
+def test_labels_are_settled_by_the_classifier(tmp_path, capsys):
+    BertForSequenceClassification(BertConfig(**TINY, num_labels=3)).save_pretrained(tmp_path)
+    values = looked_at(tmp_path, capsys)
+    status = {head["name"]: head["status"] for head in values["heads"]}
+    assert values["config"]["num_labels"] == 3
+    assert status["BertForSequenceClassification"] == status["BertForTokenClassification"] == "complete"
+    assert status["BertForMultipleChoice"].startswith("does not fit: classifier.weight: shape [3, 12] in the file")
+
+
+def test_old_names_leftovers_and_strangers(masked, capsys):
+    weights = open_weights(masked)
+    tensors = {name: weights.read(name).clone() for name in weights.names()}
+    tensors["bert.embeddings.LayerNorm.gamma"] = tensors.pop("bert.embeddings.LayerNorm.weight")
+    tensors["bert.embeddings.position_ids"] = torch.arange(512)[None]
+    tensors["adapter.down.weight"] = torch.zeros(2, 2)
+    write_weights(masked, tensors)
+    values = looked_at(masked, capsys)
+    assert values["leftovers"] == ["bert.embeddings.position_ids"]
+    assert values["unused"] == ["adapter.down.weight"]
+    assert values["faults"] == []
+
+
+def test_weights_that_do_not_fit_are_shown_and_refused(masked, capsys):
+    config = json.loads((masked / "config.json").read_text())
+    (masked / "config.json").write_text(json.dumps({**config, "vocab_size": 41, "num_hidden_layers": 4}))
+    assert main(["inspect", str(masked)]) == 1
+    shown = capsys.readouterr()
+    assert "Module tree" in shown.out
+    assert shown.err.count("\n") == 1
+    assert "embeddings.word_embeddings.weight: shape [40, 12] in the file, [41, 12] in the model" in shown.err
+    assert "encoder.layer.3.attention.self.query.weight: missing" in shown.err
+    assert looked_at(masked, capsys, code=1)["faults"]
+
+
+def test_the_tree_can_be_cut(masked, capsys):
+    tree = looked_at(masked, capsys, "--depth", "1")["tree"]
+    assert [child["name"] for child in tree["children"]] == ["bert", "cls"]
+    assert "children" not in tree["children"][0]
+    assert "children" not in looked_at(masked, capsys, "--depth", "0")["tree"]
+    assert main(["inspect", str(masked), "--depth", "-1"]) == 1
+
+
+def test_no_weight_is_read(masked, monkeypatch):
+    from glassformer.checkpoints.weights import Weights
+
+    def refuse(self, name):
+        raise AssertionError(f"{name} was read")
+
+    monkeypatch.setattr(Weights, "read", refuse)
+    assert look_into(str(masked)).faults == []
+
+
+def test_weights_without_a_config_are_listed(masked, capsys):
+    (masked / "config.json").unlink()
+    values = looked_at(masked, capsys)
+    assert values["tensors"]["bert.embeddings.word_embeddings.weight"] == [40, 12]
+    assert "there is no config.json" in values["notes"][0]
+    assert main(["inspect", str(masked)]) == 0
+
+
+def test_an_architecture_we_do_not_have_is_listed(masked, capsys):
+    (masked / "config.json").write_text('{"model_type": "mamba", "architectures": ["MambaForCausalLM"]}')
+    values = looked_at(masked, capsys)
+    assert "no architecture 'mamba'" in values["notes"][0]
+    assert values["tensors"]
+
+
+def damaged_config(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "bert",')
+
+
+def impossible_config(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": 10, "num_attention_heads": 3}')
+
+
+def torn_weights(folder: Path) -> None:
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+
+
+def empty_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"")
+
+
+def missing_shard(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"a": "model-00001-of-00001.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def only_a_pickle_with_code(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"cposix\nsystem\n(S'true'\ntR.")
+
+
+def nothing(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (damaged_config, "config.json is not valid JSON"),
+        (impossible_config, "hidden_size must be a multiple of num_attention_heads, got 10 and 3"),
+        (torn_weights, "model.safetensors is truncated"),
+        (empty_weights, "model.safetensors is empty"),
+        (missing_shard, "names 'model-00001-of-00001.safetensors', which does not exist"),
+        (only_a_pickle_with_code, "pytorch_model.bin"),
+        (nothing, "holds neither config.json nor weights; it is empty"),
+    ],
+)
+def test_a_damaged_folder_is_one_line(masked, damage, said, capsys):
+    damage(masked)
+    assert main(["inspect", str(masked)]) == 1
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.err.count("\n") == 1
+    assert not shown.out
+
+
+def test_a_folder_that_is_not_there(tmp_path, capsys):
+    assert main(["inspect", str(tmp_path / "nowhere")]) == 1
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_the_real_checkpoint(minilm, capsys):
+    values = looked_at(minilm, capsys)
+    assert values["parameters"] == 22_713_216
+    assert values["heads"][0]["status"] == "complete"
+    assert values["leftovers"] == ["embeddings.position_ids"]

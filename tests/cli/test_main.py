@@ -1,0 +1,167 @@
+"""The command as a whole: finding verbs, help without torch, one line for every error."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import glassformer
+from glassformer.cli import main as command
+from glassformer.errors import InputError, WeightsError
+
+ROOT = Path(__file__).resolve().parents[2]
+GLASS = [sys.executable, "-m", "glassformer.cli.main"]
+VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##aff", "##able", "hello", "!")
+
+
+@pytest.fixture
+def vocabulary(tmp_path) -> Path:
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(VOCABULARY) + "\n")
+    return path
+
+
+def test_version(capsys):
+    assert command.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"glassformer {glassformer.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["help"]])
+def test_help_lists_every_verb(arguments, capsys):
+    assert command.main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {verb} " in shown for verb in command.VERBS)
+
+
+@pytest.mark.parametrize("verb", command.VERBS)
+def test_each_verb_has_help_with_examples(verb, capsys):
+    assert command.main([verb, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"usage: glass {verb}" in shown
+    assert f"examples:\n  glass {verb}" in shown
+
+
+def test_help_imports_no_torch():
+    script = (
+        "import sys; from glassformer.cli.main import VERBS, main\n"
+        "for arguments in (['--help'], ['--version'], *([verb, '--help'] for verb in VERBS)):\n"
+        "    assert main(arguments) == 0\n"
+        "heavy = [name for name in ('torch', 'numpy', 'transformers', 'tokenizers', 'huggingface_hub')"
+        " if name in sys.modules]\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_tokenizing_imports_no_torch(vocabulary):
+    script = (
+        "import sys; from glassformer.cli.main import main\n"
+        f"assert main(['tokenize', {str(vocabulary)!r}, 'hello', '--explain']) == 0\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tokenise"], "glass: there is no verb 'tokenise', did you mean 'tokenize'?\n"),
+        (["zzz"], f"glass: there is no verb 'zzz'; the verbs are {', '.join(command.VERBS)}\n"),
+        (["--verbose"], "glass: there is no option '--verbose'"),
+    ],
+)
+def test_a_misspelt_verb_is_told(arguments, said, capsys):
+    assert command.main(arguments) == command.MISUSED
+    shown = capsys.readouterr()
+    assert shown.err.startswith(said)
+    assert shown.err.count("\n") == 1
+    assert not shown.out
+
+
+def test_a_misspelt_option_is_told(capsys):
+    assert command.main(["tokenize", "vocab.txt", "hello", "--explian"]) == command.MISUSED
+    assert "--explain" in capsys.readouterr().err
+
+
+def test_an_error_of_many_lines_becomes_one():
+    faults = "\n".join(f"  weight {i}: missing" for i in range(9))
+    line = command.one_line(WeightsError(f"9 weights do not fit:\n{faults}"))
+    assert line.startswith("9 weights do not fit: weight 0: missing; weight 1: missing;")
+    assert line.endswith("; and 4 more")
+    assert "\n" not in line
+    assert command.one_line(InputError()) == "InputError"
+
+
+def test_an_interrupt_ends_with_130(monkeypatch, capsys):
+    def interrupted(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run", interrupted)
+    assert command.main(["demo"]) == 130
+    assert capsys.readouterr().err == "glass: interrupted\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals and pipes of POSIX")
+def test_a_real_interrupt_shows_no_traceback(vocabulary):
+    process = subprocess.Popen(
+        [*GLASS, "tokenize", str(vocabulary), "--input", "-", "--json"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdin.write(b"hello\n" * 300)  # so many that it writes some; then it waits for more
+    process.stdin.flush()
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (130, b"glass: interrupted\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals and pipes of POSIX")
+def test_a_closed_pipe_is_quiet(vocabulary, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("hello unaffable!\n" * 20000)
+    process = subprocess.Popen(
+        [*GLASS, "tokenize", str(vocabulary), "--input", str(texts)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"hello un ##aff ##able !\n"
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=30) == 141
+
+
+def test_notes_and_warnings_are_single_lines(capsys):
+    import logging
+    import warnings
+
+    with command.spoken_in_lines(), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.getLogger("glassformer").warning("the head is new")
+        warnings.warn("the vocabulary has a hole", stacklevel=1)
+    assert capsys.readouterr().err == "glass: note: the head is new\nglass: note: the vocabulary has a hole\n"
+    log = logging.getLogger("glassformer")
+    assert log.propagate
+    assert not any(isinstance(handler, command.Notes) for handler in log.handlers)
+
+
+def test_json_of_every_quick_verb_parses(vocabulary, tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("hello again, hello world, hello hello again\n" * 20)
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "num_hidden_layers": 1}')
+    for arguments in (
+        ["tokenize", str(vocabulary), "hello"],
+        ["inspect", str(tmp_path)],
+        ["train-vocabulary", str(text), "--output", str(tmp_path / "made"), "--vocab-size", "60"],
+    ):
+        assert command.main([*arguments, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)

@@ -1,0 +1,66 @@
+"""The READMEs: alike in both languages, and their code runs as it stands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli.main import VERBS
+
+ROOT = Path(__file__).resolve().parents[2]
+READMES = ("README.md", "README.zh.md")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^(#+) ", re.MULTILINE)
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str) -> list[tuple[str, str]]:
+    return BLOCK.findall(text_of(name))
+
+
+def test_both_have_the_same_headings_tables_and_code():
+    english, chinese = map(text_of, READMES)
+    prose = [BLOCK.sub("", text) for text in (english, chinese)]
+    assert HEADING.findall(prose[0]) == HEADING.findall(prose[1])
+    assert blocks("README.md") == blocks("README.zh.md")
+    rows = [[line.count("|") for line in text.splitlines() if line.startswith("|")] for text in prose]
+    assert rows[0] == rows[1]
+
+
+def test_both_name_the_same_things():
+    names = [set(re.findall(r"`([A-Za-z_][\w./-]*)`", BLOCK.sub("", text_of(name)))) for name in READMES]
+    assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_python_code_runs(name, minilm, tmp_path):
+    code = "\n".join(block for language, block in blocks(name) if language == "python")
+    assert code.count("import") >= 3
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    assert "torch.Size([2, 10, 384]) torch.Size([2, 12, 10, 10])" in done.stdout
+    assert "['classifier']" in done.stdout
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_every_verb_is_named_and_no_other(name):
+    shell = "\n".join(block for language, block in blocks(name) if language == "bash")
+    assert set(re.findall(r"^glass ([\w-]+)", shell, re.MULTILINE)) == set(VERBS)
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_every_file_named_in_the_readme_exists(name):
+    text = text_of(name)
+    named = set(re.findall(r"`((?:glassformer|tests|bench)/[\w./]*)`", text)) | set(
+        re.findall(r"\]\((\w[^)]*)\)", text)
+    )
+    named |= set(re.findall(r"^\./(\w+\.sh)", text, re.MULTILINE))
+    missing = sorted(path for path in named if not (ROOT / path).exists())
+    assert not missing

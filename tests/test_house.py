@@ -1,0 +1,108 @@
+"""The house: a folder imports only from folders above it, nothing heavy comes with the package, every name is there."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import glassformer
+
+PACKAGE = Path(glassformer.__file__).parent
+# From top to bottom, as data flows.
+ORDER = (
+    "errors",
+    "text",
+    "nn",
+    "checkpoints",
+    "models",
+    "generate",
+    "data",
+    "tasks",
+    "train",
+    "explain",
+    "serve",
+    "cli",
+)
+# A tokenizer reads and writes files: it may reach down for that, when it does so and not when it is imported.
+LATE = {("text", "checkpoints")}
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
+    """The folders of the house that a file imports from, whether only when a function runs, and in which line."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = set()
+    for node in ast.walk(tree):
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if is_function or is_for_types:
+            inside.update(map(id, ast.walk(node)))
+    here = ("glassformer", *path.relative_to(PACKAGE).parent.parts)
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(here[: len(here) - node.level + 1])
+            base = f"{base}.{node.module}" if node.module else base
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "glassformer" and len(parts) > 1:
+                yield parts[1], id(node) in inside, node.lineno
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_a_folder_imports_only_from_folders_above_it(path):
+    room = room_of(path)
+    assert room in ORDER, f"{room} is not a room of the house"
+    for other, late, line in imports(path):
+        if other not in ORDER:
+            # A public name of the package itself, or its version. Only the last room may use them: they lead anywhere.
+            assert room == "cli" or other == "__version__", f"line {line}: {other} is not a room of the house"
+            continue
+        above = ORDER.index(other) <= ORDER.index(room)
+        assert above or (late and (room, other) in LATE), f"line {line}: {room} imports from {other}, which is below it"
+
+
+def test_no_room_is_called_utils():
+    assert not [path for path in FILES if path.stem in ("utils", "util", "helpers", "misc", "common")]
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    script = (
+        "import sys, glassformer\n"
+        "heavy = [name for name in ('torch', 'numpy', 'tokenizers', 'safetensors', 'huggingface_hub', 'tyro', 'rich')"
+        " if name in sys.modules]\n"
+        "assert not heavy, heavy\n"
+        "assert 'BertModel' in dir(glassformer)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=PACKAGE.parent, check=True)
+
+
+def test_every_public_name_is_there():
+    missing = []
+    for name in glassformer.__all__:
+        try:
+            getattr(glassformer, name)
+        except (ImportError, AttributeError) as error:
+            missing.append(f"{name}: {error}")
+    assert not missing
+
+
+def test_a_misspelt_name_is_told():
+    with pytest.raises(AttributeError, match="did you mean 'BertModel'"):
+        glassformer.BertModle  # noqa: B018
