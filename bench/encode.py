@@ -1,6 +1,6 @@
 """How fast BERT encodes texts of natural length, beside transformers, onnxruntime and ctranslate2.
 
-    python -m bench.encode [--shapes 6x384 12x768] [--rounds 5] [--json bench/results/encode.json]
+    python bench/encode.py [--shapes 6x384 12x768] [--rounds 5] [--json bench/results/encode.json]
 
 All engines hold the same random weights in float32 and get the same batches of 32 in arrival order (log-normal
 lengths, mean about 36 tokens, at most 128), on 2 threads. Rounds alternate between engines; a figure is the median
@@ -20,9 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import engines
 import numpy as np
-
-from bench import engines
 
 THREADS = 2
 
@@ -83,7 +82,7 @@ def measure(folder: Path, names: list[str], batches: int, rounds: int) -> dict[s
 
 def probe(name: str, folder: Path) -> dict[str, float]:
     """Peak memory and seconds from process start to the first embedding, in a fresh process."""
-    command = [sys.executable, "-m", "bench.encode", "--probe", name, "--folder", str(folder)]
+    command = [sys.executable, __file__, "--probe", name, "--folder", str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS), "HF_HUB_OFFLINE": "1"}
     results = []
     for _ in range(3):

@@ -297,4 +297,4 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
         """Warn, but of each thing only once."""
         if (key or message) not in self._said:
             self._said.add(key or message)
-            warnings.warn(message, UserWarning, stacklevel=6)
+            warnings.warn(message, UserWarning, stacklevel=7)
