@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -113,9 +115,10 @@ def demo(
     print("Time: " + ", ".join(f"{what} {taken:.2f} s" for what, taken in seconds.items()))
     print()
     print("Try next:")
-    print('  glass demo "A man is eating." "Someone has a meal." "The sky is blue."')
-    print(f'  glass tokenize {folder} "unaffable transformers" --explain')
-    print(f"  glass inspect {folder}")
+    glass = program()
+    print(f'  {glass} demo "A man is eating." "Someone has a meal." "The sky is blue."')
+    print(f'  {glass} tokenize {folder} "unaffable transformers" --explain')
+    print(f"  {glass} inspect {folder}")
     return 0
 
 
@@ -130,6 +133,14 @@ def checkpoint_folder() -> Path:
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"the package {PACKAGE} is installed without its model: {folder} has no config.json")
     return folder
+
+
+def program() -> str:
+    """How to call this command again: `glass`, or its path when the shell would not find it."""
+    called = Path(sys.argv[0])
+    found = shutil.which("glass")
+    is_here = found is not None and called.exists() and Path(found).samefile(called)
+    return "glass" if is_here or called.name != "glass" else str(called)
 
 
 def mean_pooling(last_hidden_state: Tensor, attention_mask: Tensor) -> Tensor:

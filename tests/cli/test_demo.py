@@ -47,6 +47,16 @@ def test_mean_pooling_leaves_padding_out():
     assert demo.mean_pooling(states, mask).tolist() == [[2.0], [4.0]]
 
 
+def test_the_commands_to_try_next_can_be_typed(tmp_path, monkeypatch):
+    glass = tmp_path / "glass"
+    glass.touch(mode=0o755)
+    monkeypatch.setattr("sys.argv", [str(glass)])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert demo.program() == "glass"
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert demo.program() == str(glass)
+
+
 def test_one_sentence_cannot_be_compared(capsys):
     assert main(["demo", "alone"]) == 1
     assert capsys.readouterr().err == "glass: give two sentences or more to compare, got one\n"
