@@ -1,15 +1,15 @@
 """Every exception that glassformer raises on purpose.
 
-    GlassformerError
-    ├── ConfigError (ValueError)          a configuration that cannot be built, or a field that does not exist
-    ├── InputError (ValueError)           text, ids, masks or labels that do not fit the model
-    ├── TokenizerError (ValueError)       a vocabulary or tokenizer file that cannot be used
-    ├── ArgumentError (TypeError)         a keyword that nobody reads
-    ├── CheckpointError
-    │   ├── WeightsError (ValueError)     weights missing, misshapen, wrongly typed or not finite
-    │   ├── DamagedFileError (ValueError) a file that is torn, truncated or not what its name says
-    │   └── UnsafeFileError               a file that would run code if it were loaded
-    └── HubError (OSError)                a name that no folder, cache or mirror can answer
+GlassformerError
+├── ConfigError (ValueError)          a configuration that cannot be built, or a field that does not exist
+├── InputError (ValueError)           text, ids, masks or labels that do not fit the model
+├── TokenizerError (ValueError)       a vocabulary or tokenizer file that cannot be used
+├── ArgumentError (TypeError)         a keyword that nobody reads
+├── CheckpointError
+│   ├── WeightsError (ValueError)     weights missing, misshapen, wrongly typed or not finite
+│   ├── DamagedFileError (ValueError) a file that is torn, truncated or not what its name says
+│   └── UnsafeFileError               a file that would run code if it were loaded
+└── HubError (OSError)                a name that no folder, cache or mirror can answer
 """
 
 from __future__ import annotations
