@@ -97,68 +97,64 @@ class ForMaskedLM(HeadModel):
         return self.finish(MaskedLMOutput, body, return_dict, loss=loss, logits=logits)
 
 
-class ForNextSentencePrediction(HeadModel):
+class LabelModel(HeadModel):
+    """A head that judges what the body read; the tasks below differ in nothing but their judgement."""
+
+    output_class: type[ModelOutput]
+
+    def judge(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
+        """(loss if there are labels, logits)"""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it judges")
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> ModelOutput | tuple:
+        body = self.base_model.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        loss, logits = self.judge(body, labels)
+        return self.finish(self.output_class, body, return_dict, loss=loss, logits=logits)
+
+
+class ForNextSentencePrediction(LabelModel):
     """Does the second sentence follow the first (0) or not (1)?"""
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> NextSentencePredictorOutput | tuple:
-        body = self.base_model.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
+    output_class = NextSentencePredictorOutput
+
+    def judge(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
         logits = self.cls(body.pooled)  # B 2
-        loss = None if labels is None else label_loss(logits, labels)
-        return self.finish(NextSentencePredictorOutput, body, return_dict, loss=loss, logits=logits)
+        return None if labels is None else label_loss(logits, labels), logits
 
 
-class ForSequenceClassification(HeadModel):
-    """One label, several labels, or a number for each text."""
+class ForSequenceClassification(LabelModel):
+    """One label, several labels, or a number for each text.
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> SequenceClassifierOutput | tuple:
-        """With `labels`: a mean squared error when `num_labels` is 1, else as `config.problem_type` says; without
-        that, whole numbers are one label each and floats are several."""
-        body = self.base_model.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
+    The loss is a mean squared error when `num_labels` is 1, else what `config.problem_type` says; without that, whole
+    numbers are one label each and floats are several.
+    """
+
+    output_class = SequenceClassifierOutput
+
+    def judge(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
         logits = self.text_logits(body)  # B L
-        loss = None if labels is None else text_loss(logits, labels, self.problem_type(labels))
-        return self.finish(SequenceClassifierOutput, body, return_dict, loss=loss, logits=logits)
+        return None if labels is None else text_loss(logits, labels, self.problem_type(labels)), logits
 
     def text_logits(self, body: BodyOutput) -> Tensor:
         return self.classifier(self.dropout(body.pooled))
@@ -169,6 +165,16 @@ class ForSequenceClassification(HeadModel):
         if self.num_labels == 1:
             return "regression"
         return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+
+
+class ForTokenClassification(LabelModel):
+    """A label for each token."""
+
+    output_class = TokenClassifierOutput
+
+    def judge(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
+        scores, logits = score_tokens(lambda rows: self.classifier(self.dropout(rows)), body)  # N L, B T L
+        return None if labels is None else label_loss(scores, token_labels(labels, body)), logits
 
 
 class ForMultipleChoice(HeadModel):
@@ -208,37 +214,6 @@ class ForMultipleChoice(HeadModel):
         logits = self.classifier(self.dropout(body.pooled)).view(-1, choices)  # B choices
         loss = None if labels is None else label_loss(logits, labels)
         return self.finish(MultipleChoiceModelOutput, body, return_dict, loss=loss, logits=logits)
-
-
-class ForTokenClassification(HeadModel):
-    """A label for each token."""
-
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> TokenClassifierOutput | tuple:
-        body = self.base_model.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
-        scores, logits = score_tokens(lambda rows: self.classifier(self.dropout(rows)), body)  # N L, B T L
-        loss = None if labels is None else label_loss(scores, token_labels(labels, body))
-        return self.finish(TokenClassifierOutput, body, return_dict, loss=loss, logits=logits)
 
 
 class ForQuestionAnswering(HeadModel):
