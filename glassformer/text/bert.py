@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TokenizerError, suggests
 from .bert_files import VocabularyFile, engine_for, engine_text, read_vocabulary
 from .encoding import Pieces, Slot
-from .folder import ENGINE
+from .folder import ENGINE, first_known, setting
+from .roads import LowerCasing, TwoRoads
 from .spacing import put_together
 from .special import AddedToken, any_of
 from .tokenizer import PreTrainedTokenizer
@@ -30,12 +30,7 @@ if TYPE_CHECKING:
     from .explain import Explanation
 
 
-def setting(name: str) -> property:
-    """A setting that is fixed when the tokenizer is made; another value needs another tokenizer."""
-    return property(lambda tokenizer: tokenizer._read[name])
-
-
-class BertTokenizer(PreTrainedTokenizer):
+class BertTokenizer(LowerCasing, TwoRoads, PreTrainedTokenizer):
     """Text to ids as BERT does it.
 
     >>> tokenizer = BertTokenizer("vocab.txt")                      # doctest: +SKIP
@@ -161,17 +156,9 @@ class BertTokenizer(PreTrainedTokenizer):
     def _lowers(self) -> bool:
         return self.do_lower_case and self.do_basic_tokenize
 
-    def _as_added(self, token: AddedToken) -> AddedToken:
-        if token.special or not self._lowers:
-            return token
-        return AddedToken(token.content.lower(), token.single_word, token.lstrip, token.rstrip, True, special=False)
-
     def _look_for_tokens(self) -> None:
         super()._look_for_tokens()
-        # Text is lower-cased before added tokens are looked for, so "NewTok" is found in "newtok" and "NEWTOK".
-        names = {token.content if token.special else token.content.lower(): name for name, token in self._found.items()}
-        self._by_lower = names if self._lowers and any(name == name.lower() for name in names) else {}
-        self._lower_pattern = any_of(self._by_lower)
+        names = [token.content if token.special else token.content.lower() for token in self._found.values()]
         # Special tokens that could still come to light when characters are dropped from a text, "[MA\\u200dSK]".
         hidden = [name for name in names if not self._lowers or name == name.lower()] if self.do_basic_tokenize else []
         self._hidden_pattern = any_of(hidden, re.IGNORECASE)
@@ -181,40 +168,12 @@ class BertTokenizer(PreTrainedTokenizer):
         if "_engine" in self.__dict__ and self._engine.model.unk_token != self.unk_token:
             del self._engine
 
-    def _stretches(self, text: str) -> list[tuple[int, int, str | None]]:
-        if self._lower_pattern is None:
-            return super()._stretches(text)
-        chars: list[str] = []
-        origins: list[int] = []
-        for start, end, token in super()._stretches(text):
-            part, places = (text[start:end], range(start, end)) if token else lower(text[start:end], range(start, end))
-            chars.append(part)
-            origins.extend(places)
-        if not origins:
-            return [(0, len(text), None)]
-        return [
-            (origins[start], origins[end - 1] + 1, self._by_lower[token] if token else None)
-            for start, end, token in self._cut("".join(chars), self._lower_pattern)
-        ]
-
     # --- the two roads -----------------------------------------------------------------------------------------
 
-    @cached_property
-    def _engine(self) -> Tokenizer:
+    def _build_engine(self) -> Tokenizer:
         return engine_for(self)
 
-    def _plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
-        fast = [i for i, text in enumerate(texts) if self._engine_agrees(text, split_special_tokens)]
-        made: dict[int, Pieces] = {}
-        if len(fast) == 1:  # without the cost of spreading one text over threads
-            made[fast[0]] = from_engine(self._engine.encode(texts[fast[0]], add_special_tokens=False))
-        elif fast:
-            encoded = self._engine.encode_batch([texts[i] for i in fast], add_special_tokens=False)
-            made = {i: from_engine(each) for i, each in zip(fast, encoded, strict=True)}
-        return [made[i] if i in made else self._readable(text, split_special_tokens) for i, text in enumerate(texts)]
-
     def _engine_agrees(self, text: str, split_special_tokens: bool) -> bool:
-        """Whether the engine can be trusted to give what the original gives."""
         if self.never_split or not self.do_basic_tokenize or engine_may_differ(text):
             return False
         if split_special_tokens or self._hidden_pattern is None or (text.isascii() and text.isprintable()):
@@ -226,7 +185,6 @@ class BertTokenizer(PreTrainedTokenizer):
         return not self._hidden_pattern.search("".join([char for char in text if char.isprintable()]))
 
     def _readable(self, text: str, split_special_tokens: bool) -> Pieces:
-        """The pieces of a text by the original algorithm, step by step."""
         tokens: list[str] = []
         offsets: list[tuple[int, int]] = []
         words: list[int] = []
@@ -288,15 +246,6 @@ class BertTokenizer(PreTrainedTokenizer):
         from .train import train_bert
 
         return train_bert(cls, files, **settings)
-
-
-def first_known(*values: Any) -> Any:
-    """The first value that is not None."""
-    return next((value for value in values if value is not None), None)
-
-
-def from_engine(encoding: Any) -> Pieces:
-    return Pieces(encoding.ids, lambda: (encoding.offsets, encoding.word_ids))
 
 
 BertTokenizerFast = BertTokenizer

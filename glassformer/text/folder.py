@@ -20,7 +20,17 @@ CONFIG, SPECIAL, ADDED, ENGINE = (
     "tokenizer.json",
 )
 HUB = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
-INTERNAL = ("self", "vocab", "kept_settings", "added_tokens", "name_or_path")
+INTERNAL = ("self", "vocab", "merges", "kept_settings", "added_tokens", "name_or_path")
+
+
+def setting(name: str) -> property:
+    """A setting that is fixed when the tokenizer is made; another value needs another tokenizer."""
+    return property(lambda tokenizer: tokenizer._read[name])
+
+
+def first_known(*values: Any) -> Any:
+    """The first value that is not None."""
+    return next((value for value in values if value is not None), None)
 
 
 class Folder:

@@ -19,7 +19,8 @@ class Padding:
         if options.pads_to == "do_not_pad":
             return None
         if self.pad_token is None:
-            raise InputError("padding needs a pad_token and this tokenizer has none; set tokenizer.pad_token first")
+            use = "" if self.eos_token is None else ", for instance tokenizer.pad_token = tokenizer.eos_token"
+            raise InputError(f"padding needs a pad_token and this tokenizer has none; set one first{use}")
         if options.pads_to == "longest":
             target = max(lengths, default=0)
         elif options.max_length is not None:

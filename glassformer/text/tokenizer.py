@@ -160,6 +160,10 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
             for cut in cuts
         ]
 
+    def _pieces_of_words(self, words: list[str], split_special_tokens: bool) -> list[Pieces]:
+        """Pieces of the words of a text; some tokenizers think of a space before each."""
+        return self._pieces(words, split_special_tokens)
+
     def _special_piece(self, token: str) -> Pieces:
         return Pieces([self._id_of(token)], ([(0, len(token))], [0]))
 
@@ -167,7 +171,7 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
         """Pieces of texts, or of texts given as words: then offsets count within each word."""
         if not options.is_split_into_words:
             return self._pieces(texts, options.split_special_tokens)
-        made = iter(self._pieces([word for words in texts for word in words], options.split_special_tokens))
+        made = iter(self._pieces_of_words([word for words in texts for word in words], options.split_special_tokens))
         return [joined_words([next(made) for _ in words], self.ids_to_tokens) for words in texts]
 
     # --- encoding ----------------------------------------------------------------------------------------------
