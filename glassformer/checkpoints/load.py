@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import ArgumentError, WeightsError
 from .config import PretrainedConfig
-from .keymap import KeyMap
+from .keymap import KeyMap, Source
 from .weights import Weights
 
 log = logging.getLogger("glassformer")
@@ -49,6 +49,57 @@ def is_finite(tensor: Tensor) -> bool:
     return bool(tensor.isfinite().all())
 
 
+@dataclass
+class Plan:
+    """Where each weight of a model comes from, and what the files' headers already say against it."""
+
+    sources: dict[str, Source]  # our name -> its place in the files
+    wanted: dict[str, Tensor]  # the model's own weights, without second names
+    absent_parts: dict[str, list[str]]  # optional parts that the files lack as a whole -> their weights
+    faults: dict[str, str]
+    unused: list[str]
+    leftovers: list[str]
+
+
+def plan_load(model: nn.Module, weights: Weights, keymap: KeyMap, *, prefixed: bool, tied: dict[str, str]) -> Plan:
+    """Hold what the files have against what the model needs, without reading a value.
+
+    `tied` maps names that are another parameter under a second name to the first one.
+    """
+    sources, twice = keymap.read(weights.names(), prefixed)
+    for alias, name in tied.items():
+        if alias in sources:
+            sources.setdefault(name, sources[alias])  # a file may hold either name
+    wanted = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if name not in tied}
+    read = {sources[name].name for name in sources.keys() & (wanted.keys() | tied.keys())}
+    leftovers = [name for name in weights.names() if keymap.to_ours(name, prefixed) is None]
+    unused = sorted({source.name for source in sources.values()} - read)
+    plan = Plan(sources, wanted, {}, {}, unused, leftovers)
+    for name in twice:
+        plan.faults[name] = "stands in the file twice under different names"
+    present = {keymap.part(name) for name in sources}
+    for name, parameter in wanted.items():
+        part = keymap.part(name)
+        if name not in sources and part is not None and part not in present:
+            plan.absent_parts.setdefault(part, []).append(name)
+            continue
+        fault = fault_of(name, parameter, weights, sources)
+        if fault is not None:
+            plan.faults[name] = fault
+    return plan
+
+
+def fault_of(name: str, parameter: Tensor, weights: Weights, sources: dict[str, Source]) -> str | None:
+    if name not in sources:
+        return "missing"
+    info = weights.info(sources[name].name)
+    if sources[name].shape(info.shape) != tuple(parameter.shape):
+        return f"shape {list(info.shape)} in the file, {list(parameter.shape)} in the model"
+    if info.dtype.is_floating_point != parameter.dtype.is_floating_point:
+        return f"type {info.dtype} in the file, {parameter.dtype} in the model"
+    return None
+
+
 def load_weights(
     model: nn.Module,
     weights: Weights,
@@ -62,45 +113,31 @@ def load_weights(
 ) -> LoadReport:
     """Assign the weights of a checkpoint to `model`, whose parameters stand on the meta device.
 
-    `tied` maps names that are another parameter under a second name to the first one. `tolerate` holds patterns of
-    weights that may be missing, misshapen or not finite; those are left for the caller to initialise. A half-precision
-    file is widened to `dtype` (None keeps what the file has).
+    `tolerate` holds patterns of weights that may be missing, misshapen or not finite; those are left for the caller to
+    draw, as are the parts that the files lack. Values are converted to `dtype`; None keeps what the file has.
     """
 
     def is_tolerated(name: str) -> bool:
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in tolerate)
 
-    places, twice = keymap.read(weights.names(), prefixed)
-    for alias, name in tied.items():
-        if alias in places:
-            places.setdefault(name, places[alias])  # a file may hold either name
-    wanted = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if name not in tied}
-    report = LoadReport(unused=sorted(places[name] for name in places.keys() - wanted.keys() - tied.keys()))
-    report.leftovers = [name for name in weights.names() if keymap.to_ours(name, prefixed) is None]
-    faults = [f"{name}: stands in the file twice under different names" for name in twice]
-
-    present_parts = {keymap.part(name) for name in places}
-    absent: set[str] = set()  # to be drawn by the caller
-    for name, parameter in wanted.items():
+    plan = plan_load(model, weights, keymap, prefixed=prefixed, tied=tied)
+    report = LoadReport(initialised=list(plan.absent_parts), unused=plan.unused, leftovers=plan.leftovers)
+    left = {name for names in plan.absent_parts.values() for name in names}
+    faults = []
+    for name, fault in plan.faults.items():
         part = keymap.part(name)
-        fault = fault_of(name, parameter, weights, places)
-        if fault is None:
-            continue
-        new_head = part is not None and (part not in present_parts or (name in places and ignore_mismatched_sizes))
-        if new_head:
+        if part is not None and ignore_mismatched_sizes and name in plan.sources:
             report.initialised += [part] if part not in report.initialised else []
         elif is_tolerated(name):
             report.tolerated.append(name)
         else:
             faults.append(f"{name}: {fault}")
-        absent.add(name)
+        left.add(name)
     refuse(faults, weights)
 
     ready = {}
-    for name in wanted:
-        if name in absent:
-            continue
-        tensor = weights.read(places[name])
+    for name in plan.wanted.keys() - left:
+        tensor = plan.sources[name].take(weights.read(plan.sources[name].name))
         if not is_finite(tensor):
             if is_tolerated(name):
                 report.tolerated.append(name)
@@ -108,35 +145,21 @@ def load_weights(
                 faults.append(f"{name}: holds NaN or infinite values")
         ready[name] = tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
     for alias, name in tied.items():
-        if alias in places and name in ready and alias != name:
-            copy = weights.read(places[alias])
+        if alias in plan.sources and name in ready and plan.sources[alias] != plan.sources[name]:
+            copy = plan.sources[alias].take(weights.read(plan.sources[alias].name))
             if copy.shape != ready[name].shape or not torch.equal(copy.to(ready[name].dtype), ready[name]):
                 faults.append(
                     f"{alias}: differs from {name}, which it should be (tie_word_embeddings=False keeps both apart)"
                 )
-    refuse(faults, weights)
+    refuse(sorted(faults), weights)
 
     for name, tensor in ready.items():
         owner, _, leaf = name.rpartition(".")
         module = model.get_submodule(owner)
         old = getattr(module, leaf)
-        if isinstance(old, nn.Parameter):
-            setattr(module, leaf, nn.Parameter(tensor, requires_grad=old.requires_grad))
-        else:
-            setattr(module, leaf, tensor)
+        is_parameter = isinstance(old, nn.Parameter)
+        setattr(module, leaf, nn.Parameter(tensor, requires_grad=old.requires_grad) if is_parameter else tensor)
     return report
-
-
-def fault_of(name: str, parameter: Tensor, weights: Weights, places: dict[str, str]) -> str | None:
-    """What the file's header already says against a weight."""
-    if name not in places:
-        return "missing"
-    info = weights.info(places[name])
-    if tuple(info.shape) != tuple(parameter.shape):
-        return f"shape {list(info.shape)} in the file, {list(parameter.shape)} in the model"
-    if info.dtype.is_floating_point != parameter.dtype.is_floating_point:
-        return f"type {info.dtype} in the file, {parameter.dtype} in the model"
-    return None
 
 
 def refuse(faults: list[str], weights: Weights) -> None:

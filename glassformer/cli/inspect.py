@@ -334,10 +334,8 @@ def is_of(model_type: str, architectures: list[str]) -> bool:
 
 
 def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
-    import torch
-
+    from ..checkpoints.load import settle_labels
     from ..models.auto import AutoBase, AutoModel
-    from ..models.base import settle_labels
 
     if weights is not None:
         settle_labels(config, weights)
@@ -345,9 +343,9 @@ def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | N
     body_class = AutoModel.model_class(config)
     kinds = {auto.models[type(config)] for auto in AutoBase.__subclasses__() if type(config) in auto.models}
     classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
-    with torch.device("meta"), silence():
-        body = body_class(config)
-        heads = {name: kind(config) for name, kind in classes.items() if kind is not body_class}
+    with silence():
+        body = body_class.hollow(config)
+        heads = {name: kind.hollow(config) for name, kind in classes.items() if kind is not body_class}
         for model in heads.values():
             model.tie_weights()
     found.body_name = body_class.__name__
@@ -399,7 +397,7 @@ def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTraine
         head.faults = [fault for fault in head.faults if fault.removeprefix(keymap.prefix) not in found.faults]
         found.heads.append(head)
         read |= {name.removeprefix(keymap.prefix) for name in model.state_dict()}
-    found.unused = sorted(file_name for name, file_name in places.items() if name not in read)
+    found.unused = sorted({source.name for name, source in places.items() if name not in read})
     found.leftovers = sorted(name for name in weights.names() if keymap.to_ours(name, prefixed=False) is None)
     named = next((head for head in found.heads if head.name == found.class_name), whole)
     found.faults = found.faults + [fault for fault in named.faults if fault not in found.faults]
@@ -407,29 +405,13 @@ def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTraine
 
 def fit(model: PreTrainedModel, weights: Weights) -> Head:
     """What loading `weights` into `model` would find, as far as names, shapes and types tell."""
-    keymap, tied = model.keymap, model.tied_names()
-    places, twice = keymap.read(weights.names(), prefixed=model.base_model is not model)
-    for alias, name in tied.items():
-        if alias in places:
-            places.setdefault(name, places[alias])
-    present = {keymap.part(name) for name in places}
+    from ..checkpoints.load import plan_load
+
+    is_headed = model.base_model is not model
+    plan = plan_load(model, weights, model.keymap, prefixed=is_headed, tied=model.tied_names())
     head = Head(type(model).__name__, own_size(model))
-    head.faults += [f"{name}: stands in the file twice under different names" for name in twice]
-    for name, parameter in model.state_dict().items():
-        part = keymap.part(name)
-        if name in tied:
-            continue
-        if name not in places:
-            if part is None or part in present:
-                head.faults.append(f"{name}: missing")
-            elif part not in head.lacks:
-                head.lacks.append(part)
-            continue
-        info = weights.info(places[name])
-        if tuple(info.shape) != tuple(parameter.shape):
-            head.faults.append(f"{name}: shape {list(info.shape)} in the file, {list(parameter.shape)} in the model")
-        elif info.dtype.is_floating_point != parameter.dtype.is_floating_point:
-            head.faults.append(f"{name}: type {info.dtype} in the file, {parameter.dtype} in the model")
+    head.lacks += plan.absent_parts
+    head.faults += [f"{name}: {fault}" for name, fault in plan.faults.items()]
     return head
 
 

@@ -320,6 +320,7 @@ class PreTrainedModel(nn.Module):
         self.config.pruned_heads = {i: heads for i, heads in pruned.items() if heads}
         self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
         tied = self.tied_names()
-        tensors = {name: tensor for name, tensor in self.state_dict().items() if name not in tied}
+        own = {name: tensor for name, tensor in self.state_dict().items() if name not in tied}
+        tensors = self.keymap.to_file(own, prefixed=self.base_model is not self)
         write_weights(folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization)
         self.config.save_pretrained(folder)
