@@ -4,6 +4,9 @@ from .auto import AutoTokenizer
 from .bert import BertTokenizer, BertTokenizerFast
 from .encoding import BatchEncoding
 from .explain import Explanation
+from .gpt2 import GPT2Tokenizer, GPT2TokenizerFast
+from .openai_gpt import OpenAIGPTTokenizer, OpenAIGPTTokenizerFast
+from .roberta import RobertaTokenizer, RobertaTokenizerFast
 from .special import AddedToken
 from .tokenizer import PreTrainedTokenizer
 from .train import train_vocabulary
@@ -16,7 +19,13 @@ __all__ = [
     "BertTokenizer",
     "BertTokenizerFast",
     "Explanation",
+    "GPT2Tokenizer",
+    "GPT2TokenizerFast",
+    "OpenAIGPTTokenizer",
+    "OpenAIGPTTokenizerFast",
     "PreTrainedTokenizer",
+    "RobertaTokenizer",
+    "RobertaTokenizerFast",
     "Vocabulary",
     "train_vocabulary",
 ]

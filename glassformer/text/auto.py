@@ -8,11 +8,15 @@ from typing import Any
 
 from ..errors import TokenizerError, refuse_unknown
 from .bert import BertTokenizer
+from .bpe_tokenizer import BpeTokenizer
 from .folder import ADDED, CONFIG, ENGINE, HUB, SPECIAL, find, read_json
+from .gpt2 import GPT2Tokenizer
+from .openai_gpt import OpenAIGPTTokenizer
+from .roberta import RobertaTokenizer
 from .tokenizer import PreTrainedTokenizer
 
-CLASSES: dict[str, type[PreTrainedTokenizer]] = {"BertTokenizer": BertTokenizer, "BertTokenizerFast": BertTokenizer}
-MODEL_TYPES: dict[str, type[PreTrainedTokenizer]] = {"bert": BertTokenizer}
+CLASSES: dict[str, type[PreTrainedTokenizer]] = {}
+MODEL_TYPES: dict[str, type[PreTrainedTokenizer]] = {}
 WRAPPERS = ("PreTrainedTokenizerFast", "TokenizersBackend", "PreTrainedTokenizer")  # names that say nothing
 
 
@@ -20,6 +24,12 @@ def register(name: str, kind: type[PreTrainedTokenizer], model_types: tuple[str,
     """Make a tokenizer class known by its name in files, and by the models that use it."""
     CLASSES[name] = CLASSES[f"{name}Fast"] = kind
     MODEL_TYPES.update(dict.fromkeys(model_types, kind))
+
+
+register("BertTokenizer", BertTokenizer, ("bert",))
+register("GPT2Tokenizer", GPT2Tokenizer, ("gpt2",))
+register("OpenAIGPTTokenizer", OpenAIGPTTokenizer, ("openai-gpt",))
+register("RobertaTokenizer", RobertaTokenizer, ("roberta",))
 
 
 class AutoTokenizer:
@@ -63,16 +73,48 @@ def class_of(path: Path) -> type[PreTrainedTokenizer]:
         model_type = config.get("model_type")
         if isinstance(model_type, str) and model_type in MODEL_TYPES:
             return MODEL_TYPES[model_type]
+        kind = class_of_files(path)
+        if kind is not None:
+            return kind
         if (path / ENGINE).is_file():
-            model = read_json(path / ENGINE).get("model")
-            if isinstance(model, dict) and model.get("type") == "WordPiece":
-                return BertTokenizer
-            if isinstance(model, dict) and not (path / "vocab.txt").is_file():
-                raise TokenizerError(f"{path / ENGINE} is a {model.get('type')} tokenizer, not supported yet{known}")
-        if (path / "vocab.txt").is_file():
-            return BertTokenizer
+            named = (read_json(path / ENGINE).get("model") or {}).get("type")
+            raise TokenizerError(f"{path / ENGINE} is a {named} tokenizer, not supported yet{known}")
         if model_type is not None:
             raise TokenizerError(f"{path}: the tokenizer of a {model_type!r} model is not supported yet{known}")
         present = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
         raise TokenizerError(f"{path} holds no tokenizer that can be recognised (it has {present}){known}")
-    return BertTokenizer
+    return class_of_files(path.parent, path.name) or BertTokenizer
+
+
+def class_of_files(folder: Path, only: str | None = None) -> type[PreTrainedTokenizer] | None:
+    """The class whose files a folder has, judged by what is in them; None if they tell nothing."""
+    if only in (None, ENGINE) and (folder / ENGINE).is_file():
+        kind = class_of_engine(read_json(folder / ENGINE))
+        if kind is not None:
+            return kind
+    if only in (None, "vocab.txt") and (folder / "vocab.txt").is_file():
+        return BertTokenizer
+    for kind in (OpenAIGPTTokenizer, GPT2Tokenizer):
+        for names in kind.other_file_names:
+            if all((folder / name).is_file() for name in names) and only in (None, *names):
+                return kind
+    names = BpeTokenizer.vocab_files_names.values()
+    if all((folder / name).is_file() for name in names) and only in (None, *names):
+        vocab = read_json(folder / "vocab.json")
+        if any(token.endswith(OpenAIGPTTokenizer.end_of_word) and token != "</w>" for token in vocab):
+            return OpenAIGPTTokenizer
+        return RobertaTokenizer if {"<s>", "</s>", "<mask>"} <= vocab.keys() else GPT2Tokenizer
+    return None
+
+
+def class_of_engine(whole: dict[str, Any]) -> type[PreTrainedTokenizer] | None:
+    """The class that does what a tokenizer.json describes, as far as its kinds of parts tell."""
+    kinds = {name: (whole.get(name) or {}).get("type") for name in ("model", "pre_tokenizer", "post_processor")}
+    if kinds["model"] == "WordPiece":
+        return BertTokenizer
+    if kinds["model"] == "BPE":
+        if kinds["pre_tokenizer"] == "ByteLevel":
+            return RobertaTokenizer if kinds["post_processor"] == "RobertaProcessing" else GPT2Tokenizer
+        if whole["model"].get("end_of_word_suffix") == OpenAIGPTTokenizer.end_of_word:
+            return OpenAIGPTTokenizer
+    return None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from .bert import BertTokenizer
+    from .tokenizer import PreTrainedTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,17 @@ def read_vocabulary(path: Path) -> VocabularyFile:
 
 def read_lines(path: Path) -> VocabularyFile:
     """One token in each line, its id the number of the line; of a token that comes twice, the last one counts."""
+    vocab = {line: index for index, line in enumerate(text_lines(path))}
+    if not vocab:
+        raise TokenizerError(f"{path} is empty")
+    return VocabularyFile(vocab, str(path))
+
+
+def text_lines(path: Path) -> list[str]:
+    """The lines of a file; what is not UTF-8 is named by its line."""
     try:
         with open(path, encoding="utf-8") as file:
-            vocab = {line.rstrip("\n"): index for index, line in enumerate(file)}
+            return [line.rstrip("\n") for line in file]
     except UnicodeDecodeError:
         for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
             try:
@@ -50,9 +59,6 @@ def read_lines(path: Path) -> VocabularyFile:
         raise
     except OSError as error:
         raise TokenizerError(f"{path} cannot be read: {error}") from error
-    if not vocab:
-        raise TokenizerError(f"{path} is empty")
-    return VocabularyFile(vocab, str(path))
 
 
 def read_engine_file(path: Path) -> VocabularyFile:
@@ -81,12 +87,17 @@ def read_engine_file(path: Path) -> VocabularyFile:
         "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
         "max_input_chars_per_word": model.get("max_input_chars_per_word"),
     }
+    return VocabularyFile(vocab, str(path), read_added_tokens(whole, path), settings)
+
+
+def read_added_tokens(whole: Mapping[str, Any], path: Path) -> dict[int, Any]:
+    """The tokens that a tokenizer.json looks for in texts, by id."""
     added = {}
     for token in whole.get("added_tokens") or []:
         if not isinstance(token, dict) or "id" not in token:
             raise TokenizerError(f"{path}: an added token must have an id and content, got {token!r}")
         added[whole_id(token["id"], path)] = token
-    return VocabularyFile(vocab, str(path), added, settings)
+    return added
 
 
 def engine_for(tokenizer: BertTokenizer) -> Tokenizer:
@@ -115,11 +126,26 @@ def engine_for(tokenizer: BertTokenizer) -> Tokenizer:
 
 def engine_text(tokenizer: BertTokenizer) -> str:
     """The text of a tokenizer.json, for other programs: with special tokens, template and decoder."""
-    from tokenizers import AddedToken
     from tokenizers.decoders import WordPiece
     from tokenizers.processors import TemplateProcessing
 
     engine = engine_for(tokenizer)
+    put_added_tokens(engine, tokenizer)
+    cls, sep = tokenizer.cls_token, tokenizer.sep_token
+    if cls is not None and sep is not None:
+        engine.post_processor = TemplateProcessing(
+            single=f"{cls}:0 $A:0 {sep}:0",
+            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+            special_tokens=[(cls, tokenizer.cls_token_id), (sep, tokenizer.sep_token_id)],
+        )
+    engine.decoder = WordPiece(prefix="##")
+    return engine.to_str(pretty=True)
+
+
+def put_added_tokens(engine: Tokenizer, tokenizer: PreTrainedTokenizer) -> None:
+    """Tell an engine which tokens to look for in texts."""
+    from tokenizers import AddedToken
+
     for _, token in tokenizer.added_tokens_decoder.items():
         made = AddedToken(
             token.content,
@@ -130,12 +156,3 @@ def engine_text(tokenizer: BertTokenizer) -> str:
             special=token.special,
         )
         (engine.add_special_tokens if token.special else engine.add_tokens)([made])
-    cls, sep = tokenizer.cls_token, tokenizer.sep_token
-    if cls is not None and sep is not None:
-        engine.post_processor = TemplateProcessing(
-            single=f"{cls}:0 $A:0 {sep}:0",
-            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
-            special_tokens=[(cls, tokenizer.cls_token_id), (sep, tokenizer.sep_token_id)],
-        )
-    engine.decoder = WordPiece(prefix="##")
-    return engine.to_str(pretty=True)

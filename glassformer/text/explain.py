@@ -16,6 +16,8 @@ from .wordpiece import Word, is_chinese, is_punctuation, is_removed
 
 if TYPE_CHECKING:
     from .bert import BertTokenizer
+    from .bpe_explain import PartSteps
+    from .tokenizer import PreTrainedTokenizer
 
 WIDTH = 80
 
@@ -43,6 +45,10 @@ class WordSteps:
     offsets: tuple[tuple[int, int], ...]
     note: str = ""
 
+    def lines(self) -> list[str]:
+        """The word in lines of a report."""
+        return report(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -52,7 +58,7 @@ class Stretch:
     start: int
     end: int
     special_id: int | None
-    words: tuple[WordSteps, ...] = ()
+    words: tuple[WordSteps | PartSteps, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class Explanation:
             if part.special_id is not None:
                 lines.append(f"special  {part.text} -> {part.special_id}")
             for word in part.words:
-                lines += report(word)
+                lines += word.lines()
         lines += wrapped("tokens   ", " ".join(map(printable, self.tokens)) or "(none)")
         lines += wrapped("ids      ", " ".join(map(str, self.ids)) or "(none)")
         lines += wrapped("offsets  ", " ".join(f"{a}-{b}" for a, b in self.offsets) or "(none)")
@@ -87,8 +93,7 @@ class Explanation:
 
 def explain_bert(tokenizer: BertTokenizer, text: str) -> Explanation:
     """Explain BERT's tokenization of a text."""
-    if not isinstance(text, str):
-        raise InputError(f"text must be a string, got {describe(text)}")
+    refuse_other_than_text(text)
     stretches = []
     for start, end, token in tokenizer._stretches(text):
         if token is not None:
@@ -100,6 +105,16 @@ def explain_bert(tokenizer: BertTokenizer, text: str) -> Explanation:
                 for i, word in enumerate(words)
             ]
             stretches.append(Stretch(text[start:end], start, end, None, tuple(steps)))
+    return gathered(tokenizer, text, stretches)
+
+
+def refuse_other_than_text(text: Any) -> None:
+    if not isinstance(text, str):
+        raise InputError(f"text must be a string, got {describe(text)}")
+
+
+def gathered(tokenizer: PreTrainedTokenizer, text: str, stretches: list[Stretch]) -> Explanation:
+    """An explanation from its parts, compared with what the tokenizer itself gives."""
     tokens: list[str] = []
     ids: list[int] = []
     offsets: list[tuple[int, int]] = []
