@@ -13,15 +13,15 @@ from torch import Tensor, nn
 
 from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
 from ..checkpoints.keymap import KeyMap
-from ..errors import ConfigError, InputError
+from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
-from ..nn.mask import arrange, check_ids
+from ..nn.mask import check_ids
 from ..nn.stream import Layout
 from .base import PreTrainedModel
 from .bert_layers import BertEncoder
+from .body import Body
 from .outputs import (
     BaseModelOutputWithPoolingAndCrossAttentions,
-    BodyOutput,
 )
 
 POSITIONS = ("absolute", "relative_key", "relative_key_query")
@@ -93,7 +93,7 @@ class BertPreTrainedModel(PreTrainedModel):
             module.weight.data[module.padding_idx].zero_()
 
 
-class BertModel(BertPreTrainedModel):
+class BertModel(BertPreTrainedModel, Body):
     """Tokens in, contextual vectors out.
 
     >>> model = BertModel(BertConfig(hidden_size=24, num_hidden_layers=2, num_attention_heads=2, vocab_size=50))
@@ -109,6 +109,9 @@ class BertModel(BertPreTrainedModel):
         self.pooler = BertPooler(self.config) if add_pooling_layer else None
         self.is_decoder = self.config.is_decoder
         self.post_init()
+
+    def pool(self, rows: Tensor, layout: Layout) -> Tensor | None:
+        return None if self.pooler is None else self.pooler(rows, layout)
 
     def forward(
         self,
@@ -155,85 +158,6 @@ class BertModel(BertPreTrainedModel):
             cross_attentions=body.cross_attentions,
         )
         return out.given_as(self.config.return_dict if return_dict is None else return_dict)
-
-    def run(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        past_key_values: tuple | None = None,
-        use_cache: bool | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        whole: bool = False,
-    ) -> BodyOutput:
-        """The forward pass up to its exit: rows of the stream and their layout, as the heads read them."""
-        given = self.check_inputs(input_ids, inputs_embeds)
-        batch, length = given.shape[:2]
-        past = past_key_values[0][0].shape[2] if past_key_values is not None else 0
-        use_cache = self.is_decoder and (self.config.use_cache if use_cache is None else use_cache)
-        if not self.is_decoder and (encoder_hidden_states is not None or past):
-            raise InputError("encoder_hidden_states and past_key_values are for decoders: set is_decoder=True")
-        if past + length > self.config.max_position_embeddings:
-            raise InputError(
-                f"{past + length} positions are more than max_position_embeddings {self.config.max_position_embeddings}"
-            )
-        head_mask = self.get_head_mask(head_mask)
-        per_position = head_mask is not None and max(head_mask.shape[-2:]) > 1
-
-        settings = {"dtype": self.dtype, "device": given.device}
-        layout = arrange(
-            batch,
-            length,
-            attention_mask,
-            causal=self.is_decoder,
-            past=past,
-            whole=whole or per_position,
-            **settings,
-        )
-        source = None
-        if encoder_hidden_states is not None:
-            rows, columns = encoder_hidden_states.shape[:2]
-            source = arrange(rows, columns, encoder_attention_mask, whole=bool(past) or per_position, **settings)
-            encoder_hidden_states = source.pack(encoder_hidden_states)  # M C
-
-        columns = layout.columns(given.device) + past
-        hidden = self.embeddings(  # N C
-            None if input_ids is None else layout.pack(input_ids),
-            pack_ids(token_type_ids, layout, "token_type_ids"),
-            columns if position_ids is None else pack_ids(position_ids, layout, "position_ids"),
-            None if inputs_embeds is None else layout.pack(inputs_embeds),
-        )
-        config = self.config
-        encoded = self.encoder(
-            hidden,
-            head_mask=head_mask,
-            encoder_hidden_states=encoder_hidden_states,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            output_attentions=config.output_attentions if output_attentions is None else output_attentions,
-            output_hidden_states=config.output_hidden_states if output_hidden_states is None else output_hidden_states,
-            layout=layout,
-            source=source,
-        )
-        pooled = None if self.pooler is None else self.pooler(encoded.last_hidden_state, layout)
-        return BodyOutput.of(encoded, layout, pooled)
-
-
-def pack_ids(ids: Tensor | None, layout: Layout, name: str) -> Tensor | None:
-    """B T, or 1 T for all sequences alike -> N."""
-    if ids is None:
-        return None
-    if ids.dim() == 1:
-        ids = ids[None]
-    if ids.shape[0] not in (1, layout.batch) or ids.shape[1] != layout.length:
-        raise InputError(f"{name} must have shape {[layout.batch, layout.length]}, got {list(ids.shape)}")
-    return layout.pack(ids.expand(layout.batch, -1))
 
 
 class BertEmbeddings(nn.Module):

@@ -5,74 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from ..errors import ConfigError, InputError
 from ..nn.attention import SelfAttention, prune_attention
 from ..nn.feedforward import AddNorm, Intermediate, in_chunks
 from ..nn.stream import Layout
-from .outputs import BaseModelOutputWithPastAndCrossAttentions
+from .body import LayerStack
 
 if TYPE_CHECKING:
     from .bert import BertConfig
 
 
-class BertEncoder(nn.Module):
+class BertEncoder(LayerStack):
     """The stack of layers."""
 
     def __init__(self, config: BertConfig):
-        super().__init__()
-        self.layer = nn.ModuleList([BertLayer(config) for _ in range(config.num_hidden_layers)])
-        self.gradient_checkpointing = False
-
-    def forward(
-        self,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        past_key_values: tuple | None = None,
-        use_cache: bool = False,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        return_dict: bool = True,
-        layout: Layout | None = None,
-        source: Layout | None = None,
-    ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
-        states, weights, cross_weights, presents = [hidden_states], [], [], []
-        for i, layer in enumerate(self.layer):
-            arguments = (
-                hidden_states,
-                attention_mask,
-                None if head_mask is None else head_mask[i],
-                encoder_hidden_states,
-                encoder_attention_mask,
-                None if past_key_values is None else past_key_values[i],
-                output_attentions,
-                use_cache,
-                layout,
-                source,
-            )
-            if self.gradient_checkpointing and self.training:
-                hidden_states, *seen = checkpoint(layer, *arguments, use_reentrant=False)
-            else:
-                hidden_states, *seen = layer(*arguments)
-            states.append(hidden_states)
-            if output_attentions:
-                weights.append(seen.pop(0))
-                if encoder_hidden_states is not None:
-                    cross_weights.append(seen.pop(0))
-            if use_cache:
-                presents.append(seen.pop(0))
-        out = BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=hidden_states,
-            past_key_values=tuple(presents) or None,
-            hidden_states=tuple(states) if output_hidden_states else None,
-            attentions=tuple(weights) or None,
-            cross_attentions=tuple(cross_weights) or None,
-        )
-        return out.given_as(return_dict)
+        super().__init__([BertLayer(config) for _ in range(config.num_hidden_layers)])
 
 
 class BertLayer(nn.Module):

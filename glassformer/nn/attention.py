@@ -22,6 +22,7 @@ def attend(
     layout: Layout,
     source: Layout | None = None,
     *,
+    scale: float | None = None,
     score_bias: ScoreBias | None = None,
     head_mask: Tensor | None = None,
     dropout: float = 0.0,
@@ -39,8 +40,9 @@ def attend(
 
     def block(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor | None]:
         if explicit:
-            return attend_explicitly(q, k, v, mask, causal, score_bias, head_mask, dropout)
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal), None
+            return attend_explicitly(q, k, v, mask, causal, scale, score_bias, head_mask, dropout)
+        fused = F.scaled_dot_product_attention
+        return fused(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale), None
 
     if source.mask is not None or k.dim() == 4:
         k, v = (x if x.dim() == 4 else source.heads(x) for x in (k, v))
@@ -63,15 +65,16 @@ def attend_explicitly(
     v: Tensor,
     mask: Tensor | None = None,
     causal: bool = False,
+    scale: float | None = None,
     score_bias: ScoreBias | None = None,
     head_mask: Tensor | None = None,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """softmax(q kᵀ / sqrt(D)) v, written out so that every step can be looked at."""
+    """softmax(q kᵀ / sqrt(D)) v, written out so that every step can be looked at; `scale` replaces 1 / sqrt(D)."""
     scores = q @ k.transpose(-1, -2)  # B H T S
     if score_bias is not None:
         scores = scores + score_bias(q, k)
-    scores = scores / math.sqrt(q.shape[-1])
+    scores = scores / math.sqrt(q.shape[-1]) if scale is None else scores * scale
     if causal:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(future, torch.finfo(scores.dtype).min)
@@ -112,6 +115,7 @@ class SelfAttention(nn.Module):
         dropout: float,
         position_embedding_type: str = "absolute",
         max_position_embeddings: int = 0,
+        scale: float | None = None,
     ):
         super().__init__()
         if hidden_size % num_attention_heads:
@@ -125,6 +129,7 @@ class SelfAttention(nn.Module):
         self.key = nn.Linear(hidden_size, self.all_head_size)
         self.value = nn.Linear(hidden_size, self.all_head_size)
         self.dropout = nn.Dropout(dropout)
+        self.scale = scale  # None: 1 / sqrt(attention_head_size)
         self.position_embedding_type = position_embedding_type
         if position_embedding_type != "absolute":
             self.max_position_embeddings = max_position_embeddings
@@ -187,6 +192,7 @@ class SelfAttention(nn.Module):
             v,
             layout,
             source if crossing else None,
+            scale=self.scale,
             score_bias=None if self.position_embedding_type == "absolute" else self.relative_scores,
             head_mask=head_mask,
             dropout=self.dropout.p if self.training else 0.0,

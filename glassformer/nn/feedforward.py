@@ -35,6 +35,18 @@ class AddNorm(nn.Module):
         return self.LayerNorm(self.dropout(self.dense(hidden_states)) + input_tensor)
 
 
+class Project(nn.Module):
+    """Project and drop out; the layer around it adds the residual ("pre-norm")."""
+
+    def __init__(self, in_size: int, hidden_size: int, dropout: float):
+        super().__init__()
+        self.dense = nn.Linear(in_size, hidden_size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        return self.dropout(self.dense(hidden_states))
+
+
 def in_chunks(function: Callable[[Tensor], Tensor], rows: int, x: Tensor, dim: int = 0) -> Tensor:
     """Apply a position-wise function to a few rows at a time: the same numbers, less memory. 0 rows = all at once."""
     if rows <= 0 or x.shape[dim] <= rows:

@@ -1,0 +1,163 @@
+"""What the bodies of all architectures share: the door, the stack of layers, and what the heads get."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ..errors import InputError
+from ..nn.mask import arrange
+from ..nn.stream import Layout
+from .base import PreTrainedModel
+from .outputs import BaseModelOutputWithPastAndCrossAttentions, BodyOutput
+
+
+class Body(PreTrainedModel):
+    """A model made of `embeddings`, `encoder` and perhaps a pooler, run on the stream of real tokens."""
+
+    is_decoder: bool  # sees only what comes before, and can keep keys and values between calls
+
+    def pool(self, rows: Tensor, layout: Layout) -> Tensor | None:
+        """One vector for each sequence (N C -> B C), where the architecture has one."""
+        return None
+
+    def run(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        whole: bool = False,
+    ) -> BodyOutput:
+        """The forward pass up to its exit: rows of the stream and their layout, as the heads read them."""
+        given = self.check_inputs(input_ids, inputs_embeds)
+        batch, length = given.shape[:2]
+        past = past_key_values[0][0].shape[2] if past_key_values is not None else 0
+        use_cache = self.is_decoder and (self.config.use_cache if use_cache is None else use_cache)
+        if not self.is_decoder and (encoder_hidden_states is not None or past):
+            raise InputError("encoder_hidden_states and past_key_values are for decoders: set is_decoder=True")
+        if past + length > self.config.max_position_embeddings:
+            raise InputError(
+                f"{past + length} positions are more than max_position_embeddings {self.config.max_position_embeddings}"
+            )
+        head_mask = self.get_head_mask(head_mask)
+        per_position = head_mask is not None and max(head_mask.shape[-2:]) > 1
+
+        settings = {"dtype": self.dtype, "device": given.device}
+        layout = arrange(
+            batch,
+            length,
+            attention_mask,
+            causal=self.is_decoder,
+            past=past,
+            whole=whole or per_position,
+            **settings,
+        )
+        source = None
+        if encoder_hidden_states is not None:
+            rows, columns = encoder_hidden_states.shape[:2]
+            source = arrange(rows, columns, encoder_attention_mask, whole=bool(past) or per_position, **settings)
+            encoder_hidden_states = source.pack(encoder_hidden_states)  # M C
+
+        columns = layout.columns(given.device) + past
+        hidden = self.embeddings(  # N C
+            None if input_ids is None else layout.pack(input_ids),
+            pack_ids(token_type_ids, layout, "token_type_ids"),
+            columns if position_ids is None else pack_ids(position_ids, layout, "position_ids"),
+            None if inputs_embeds is None else layout.pack(inputs_embeds),
+        )
+        config = self.config
+        encoded = self.encoder(
+            hidden,
+            head_mask=head_mask,
+            encoder_hidden_states=encoder_hidden_states,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            output_attentions=config.output_attentions if output_attentions is None else output_attentions,
+            output_hidden_states=config.output_hidden_states if output_hidden_states is None else output_hidden_states,
+            layout=layout,
+            source=source,
+        )
+        return BodyOutput.of(encoded, layout, self.pool(encoded.last_hidden_state, layout))
+
+
+def pack_ids(ids: Tensor | None, layout: Layout, name: str) -> Tensor | None:
+    """B T, or 1 T for all sequences alike -> N."""
+    if ids is None:
+        return None
+    if ids.dim() == 1:
+        ids = ids[None]
+    if ids.shape[0] not in (1, layout.batch) or ids.shape[1] != layout.length:
+        raise InputError(f"{name} must have shape {[layout.batch, layout.length]}, got {list(ids.shape)}")
+    return layout.pack(ids.expand(layout.batch, -1))
+
+
+class LayerStack(nn.Module):
+    """Layers, one after the other, and what was seen on the way."""
+
+    def __init__(self, layers: list[nn.Module]):
+        super().__init__()
+        self.layer = nn.ModuleList(layers)
+        self.gradient_checkpointing = False
+
+    def finish(self, hidden_states: Tensor) -> Tensor:
+        """What comes after the last layer: nothing, or a last normalisation."""
+        return hidden_states
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool = False,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        return_dict: bool = True,
+        layout: Layout | None = None,
+        source: Layout | None = None,
+    ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
+        states, weights, cross_weights, presents = [hidden_states], [], [], []
+        for i, layer in enumerate(self.layer):
+            arguments = (
+                hidden_states,
+                attention_mask,
+                None if head_mask is None else head_mask[i],
+                encoder_hidden_states,
+                encoder_attention_mask,
+                None if past_key_values is None else past_key_values[i],
+                output_attentions,
+                use_cache,
+                layout,
+                source,
+            )
+            if self.gradient_checkpointing and self.training:
+                hidden_states, *seen = checkpoint(layer, *arguments, use_reentrant=False)
+            else:
+                hidden_states, *seen = layer(*arguments)
+            states.append(hidden_states)
+            if output_attentions:
+                weights.append(seen.pop(0))
+                if encoder_hidden_states is not None:
+                    cross_weights.append(seen.pop(0))
+            if use_cache:
+                presents.append(seen.pop(0))
+        states[-1] = hidden_states = self.finish(hidden_states)
+        out = BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=hidden_states,
+            past_key_values=tuple(presents) or None,
+            hidden_states=tuple(states) if output_hidden_states else None,
+            attentions=tuple(weights) or None,
+            cross_attentions=tuple(cross_weights) or None,
+        )
+        return out.given_as(return_dict)
