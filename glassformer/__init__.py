@@ -25,10 +25,13 @@ _HOMES = {
     "models.outputs": """ModelOutput BaseModelOutput BaseModelOutputWithPastAndCrossAttentions
         BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput MaskedLMOutput
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput
-        MultipleChoiceModelOutput TokenClassifierOutput QuestionAnsweringModelOutput""",
+        SequenceClassifierOutputWithPast MultipleChoiceModelOutput TokenClassifierOutput
+        QuestionAnsweringModelOutput""",
     "models.bert": "BertConfig BertModel BertPreTrainedModel",
     "models.bert_heads": """BertForPreTraining BertForMaskedLM BertLMHeadModel BertForNextSentencePrediction
         BertForSequenceClassification BertForMultipleChoice BertForTokenClassification BertForQuestionAnswering""",
+    "models.gpt2": "GPT2Config GPT2Model GPT2PreTrainedModel",
+    "models.gpt2_heads": "GPT2LMHeadModel GPT2ForSequenceClassification",
     "models.auto": """AutoConfig AutoModel AutoModelForPreTraining AutoModelForMaskedLM AutoModelForCausalLM
         AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForMultipleChoice
         AutoModelForTokenClassification AutoModelForQuestionAnswering""",

@@ -99,6 +99,21 @@ from .models.bert_heads import (
 from .models.bert_heads import (
     BertLMHeadModel as BertLMHeadModel,
 )
+from .models.gpt2 import (
+    GPT2Config as GPT2Config,
+)
+from .models.gpt2 import (
+    GPT2Model as GPT2Model,
+)
+from .models.gpt2 import (
+    GPT2PreTrainedModel as GPT2PreTrainedModel,
+)
+from .models.gpt2_heads import (
+    GPT2ForSequenceClassification as GPT2ForSequenceClassification,
+)
+from .models.gpt2_heads import (
+    GPT2LMHeadModel as GPT2LMHeadModel,
+)
 from .models.outputs import (
     BaseModelOutput as BaseModelOutput,
 )
@@ -131,6 +146,9 @@ from .models.outputs import (
 )
 from .models.outputs import (
     SequenceClassifierOutput as SequenceClassifierOutput,
+)
+from .models.outputs import (
+    SequenceClassifierOutputWithPast as SequenceClassifierOutputWithPast,
 )
 from .models.outputs import (
     TokenClassifierOutput as TokenClassifierOutput,

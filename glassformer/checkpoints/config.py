@@ -125,8 +125,23 @@ def check_pruned_heads(name: str, value: Any) -> dict[int, list[int]]:
         raise ConfigError(f"{name} must map layers to lists of heads, got {value!r}") from None
 
 
+class Translated(type):
+    """Lets a config be made with its files' names too, and a name that is no field raise with the nearest one."""
+
+    def __call__(cls, *args: Any, **fields: Any) -> Any:
+        ours = {}
+        for given, value in fields.items():
+            name = cls.FILE_NAMES.get(given, given)
+            if name not in cls.__dataclass_fields__:
+                raise ArgumentError(f"{cls.__name__} has no field {given!r}{nearest(given, cls.field_names())}")
+            if name in ours:
+                raise ArgumentError(f"{cls.__name__} got {name!r} twice, also under a name of its files")
+            ours[name] = value
+        return super().__call__(*args, **ours)
+
+
 @dataclass(repr=False, eq=False, kw_only=True)
-class PretrainedConfig:
+class PretrainedConfig(metaclass=Translated):
     """The fields that every architecture has."""
 
     model_type: ClassVar[str] = ""
@@ -156,12 +171,6 @@ class PretrainedConfig:
     finetuning_task: str | None = kept(None, str)
     torch_dtype: str | None = kept(None, str)
     name_or_path: str = kept("", str)
-
-    def __new__(cls, *args: Any, **fields: Any) -> PretrainedConfig:
-        for name in fields:
-            if name not in cls.__dataclass_fields__ and name not in cls.FILE_NAMES:
-                raise ArgumentError(f"{cls.__name__} has no field {name!r}{nearest(name, cls.field_names())}")
-        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         self.__dict__["extra"] = {}  # keys of the file that nothing here reads

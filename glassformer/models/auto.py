@@ -21,8 +21,10 @@ from .bert_heads import (
     BertForTokenClassification,
     BertLMHeadModel,
 )
+from .gpt2 import GPT2Config, GPT2Model
+from .gpt2_heads import GPT2ForSequenceClassification, GPT2LMHeadModel
 
-CONFIGS: dict[str, type[PretrainedConfig]] = {"bert": BertConfig}
+CONFIGS: dict[str, type[PretrainedConfig]] = {"bert": BertConfig, "gpt2": GPT2Config}
 HUB_ARGUMENTS = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
 
 
@@ -85,7 +87,7 @@ class AutoBase:
 
 
 class AutoModel(AutoBase):
-    models = {BertConfig: BertModel}
+    models = {BertConfig: BertModel, GPT2Config: GPT2Model}
 
 
 class AutoModelForPreTraining(AutoBase):
@@ -97,7 +99,7 @@ class AutoModelForMaskedLM(AutoBase):
 
 
 class AutoModelForCausalLM(AutoBase):
-    models = {BertConfig: BertLMHeadModel}
+    models = {BertConfig: BertLMHeadModel, GPT2Config: GPT2LMHeadModel}
 
 
 class AutoModelForNextSentencePrediction(AutoBase):
@@ -105,7 +107,7 @@ class AutoModelForNextSentencePrediction(AutoBase):
 
 
 class AutoModelForSequenceClassification(AutoBase):
-    models = {BertConfig: BertForSequenceClassification}
+    models = {BertConfig: BertForSequenceClassification, GPT2Config: GPT2ForSequenceClassification}
 
 
 class AutoModelForMultipleChoice(AutoBase):

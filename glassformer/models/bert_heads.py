@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..nn.activation import ACTIVATIONS
-from ..nn.loss import IGNORED, label_loss
+from ..nn.loss import label_loss
 from .bert import BertConfig, BertModel, BertPreTrainedModel
 from .heads import (
     ForMaskedLM,
@@ -18,6 +18,7 @@ from .heads import (
     ForSequenceClassification,
     ForTokenClassification,
     HeadModel,
+    next_word_loss,
     score_tokens,
     token_labels,
 )
@@ -211,12 +212,8 @@ class BertLMHeadModel(ScoresWords):
             output_hidden_states,
         )
         _, logits = score_tokens(self.word_logits, body)  # B T V
-        loss = None
-        if labels is not None:
-            counted = body.layout.unpack(token_labels(labels, body), fill=IGNORED)
-            loss = label_loss(logits[:, :-1], counted[:, 1:])
         out = CausalLMOutputWithCrossAttentions(
-            loss=loss,
+            loss=None if labels is None else next_word_loss(logits, labels, body),
             logits=logits,
             past_key_values=body.past_key_values,
             hidden_states=body.hidden_states,

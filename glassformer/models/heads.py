@@ -62,6 +62,21 @@ def score_tokens(head: Callable[[Tensor], Tensor], body: BodyOutput) -> tuple[Te
     return scores[:-1], body.layout.unpack(scores[:-1], fill=scores[-1])
 
 
+def next_word_loss(logits: Tensor, labels: Tensor, body: BodyOutput) -> Tensor:
+    """The mean loss of every next word: each position is judged by the label after it."""
+    counted = body.layout.unpack(token_labels(labels, body), fill=IGNORED)
+    return label_loss(logits[:, :-1], counted[:, 1:])
+
+
+def problem_type(model: PreTrainedModel, labels: Tensor) -> str:
+    """What a text classifier learns: what its config says, else what the labels look like."""
+    if model.config.problem_type is not None:
+        return model.config.problem_type
+    if model.num_labels == 1:
+        return "regression"
+    return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+
+
 class ForMaskedLM(HeadModel):
     """Which word stands at each position?"""
 
@@ -154,17 +169,10 @@ class ForSequenceClassification(LabelModel):
 
     def judge(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
         logits = self.text_logits(body)  # B L
-        return None if labels is None else text_loss(logits, labels, self.problem_type(labels)), logits
+        return None if labels is None else text_loss(logits, labels, problem_type(self, labels)), logits
 
     def text_logits(self, body: BodyOutput) -> Tensor:
         return self.classifier(self.dropout(body.pooled))
-
-    def problem_type(self, labels: Tensor) -> str:
-        if self.config.problem_type is not None:
-            return self.config.problem_type
-        if self.num_labels == 1:
-            return "regression"
-        return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
 
 
 class ForTokenClassification(LabelModel):

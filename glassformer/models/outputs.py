@@ -131,6 +131,15 @@ class SequenceClassifierOutput(MaskedLMOutput):
 
 
 @output
+class SequenceClassifierOutputWithPast(ModelOutput):
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    past_key_values: tuple[Tensors, ...] | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
 class MultipleChoiceModelOutput(MaskedLMOutput):
     pass
 

@@ -25,6 +25,7 @@ class Architecture:
     decoder: type[PreTrainedModel] | None
     published: tuple[PretrainedConfig, int]  # a published size and its number of parameters
     reference_only: dict[str, Any]  # arguments with which transformers loads the same computation
+    call: dict[str, Any]  # arguments that keep a forward to what every version returns alike
 
 
 def tokens(batch: int, length: int, high: int = 50) -> torch.Tensor:
@@ -69,6 +70,38 @@ BERT = Architecture(
     decoder=glassformer.BertLMHeadModel,
     published=(glassformer.BertConfig(), 109_482_240),
     reference_only={"attn_implementation": "eager"},
+    call={},
 )
 
-ARCHITECTURES = [BERT]
+
+def tiny_gpt2(**fields: Any) -> glassformer.GPT2Config:
+    shape = {
+        "vocab_size": 60,
+        "hidden_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 40,
+        "initializer_range": 0.3,
+        "bos_token_id": 1,
+        "eos_token_id": 1,
+        "pad_token_id": 0,
+    }
+    return glassformer.GPT2Config(**{**shape, **fields})
+
+
+GPT2 = Architecture(
+    model_type="gpt2",
+    body=glassformer.GPT2Model,
+    heads={
+        glassformer.GPT2LMHeadModel: word_labels,
+        glassformer.GPT2ForSequenceClassification: lambda b, t: {"labels": torch.ones(b).long()},
+    },
+    tiny=tiny_gpt2,
+    decoder_fields={},
+    decoder=glassformer.GPT2LMHeadModel,
+    published=(glassformer.GPT2Config(), 124_439_808),
+    reference_only={"attn_implementation": "eager"},
+    call={"use_cache": False},
+)
+
+ARCHITECTURES = [BERT, GPT2]

@@ -1,4 +1,4 @@
-"""BERT equals the recorded outputs of the original library."""
+"""Models equal the recorded outputs of the original library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from ..conftest import SHARED
 from .golden import Case
 
-CASES = sorted(path.name for path in (SHARED / "golden").glob("bert_*")) or ["absent"]
+KINDS = ("bert_*", "gpt2_*")
+CASES = sorted(path.name for kind in KINDS for path in (SHARED / "golden").glob(kind)) or ["absent"]
 
 
 @pytest.mark.parametrize("name", CASES)
