@@ -171,6 +171,24 @@ from .text.bert import (
 from .text.encoding import (
     BatchEncoding as BatchEncoding,
 )
+from .text.gpt2 import (
+    GPT2Tokenizer as GPT2Tokenizer,
+)
+from .text.gpt2 import (
+    GPT2TokenizerFast as GPT2TokenizerFast,
+)
+from .text.openai_gpt import (
+    OpenAIGPTTokenizer as OpenAIGPTTokenizer,
+)
+from .text.openai_gpt import (
+    OpenAIGPTTokenizerFast as OpenAIGPTTokenizerFast,
+)
+from .text.roberta import (
+    RobertaTokenizer as RobertaTokenizer,
+)
+from .text.roberta import (
+    RobertaTokenizerFast as RobertaTokenizerFast,
+)
 from .text.tokenizer import (
     PreTrainedTokenizer as PreTrainedTokenizer,
 )

@@ -110,7 +110,9 @@ def engine_text(tokenizer: BpeTokenizer) -> str:
     engine = tokenizer._build_engine()
     put_added_tokens(engine, tokenizer)
     tokenizer._finish_engine(engine)
-    return engine.to_str(pretty=True)
+    whole = json.loads(engine.to_str())
+    whole["model"]["merges"] = [" ".join(pair) for pair in tokenizer.merges.pairs]  # older programs read only this form
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 def vocabulary_files(tokenizer: BpeTokenizer) -> dict[str, str]:

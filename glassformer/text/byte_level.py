@@ -128,6 +128,12 @@ class ByteLevelTokenizer(BpeTokenizer):
         engine.pre_tokenizer = ByteLevel(add_prefix_space=self.add_prefix_space)
         engine.decoder = Decoder()
 
+    def _saved_special_tokens(self) -> dict[str, Any]:
+        # With their flags: older programs take a bare name to mean that the spaces around the token go.
+        flags = ("content", "lstrip", "normalized", "rstrip", "single_word")
+        whole = {name: self._found[token].to_dict() for name, token in self._special.items() if token is not None}
+        return self.special_tokens_map | {name: {f: token[f] for f in flags} for name, token in whole.items()}
+
     def _saved_settings(self) -> dict[str, Any]:
         return dict(self._read)
 

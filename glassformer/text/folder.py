@@ -86,6 +86,10 @@ class Folder:
         """File name -> text, for the files that hold the vocabulary."""
         raise NotImplementedError
 
+    def _saved_special_tokens(self) -> dict[str, Any]:
+        """What special_tokens_map.json will say."""
+        return self.special_tokens_map
+
     @property
     def init_kwargs(self) -> dict[str, Any]:
         """All settings, those of others that are only kept included: what tokenizer_config.json will say."""
@@ -127,7 +131,7 @@ class Folder:
         files[CONFIG] = to_json(
             {"added_tokens_decoder": found, **self.init_kwargs, "tokenizer_class": type(self).__name__}
         )
-        files[SPECIAL] = to_json(self.special_tokens_map)
+        files[SPECIAL] = to_json(self._saved_special_tokens())
         if self.added_tokens_encoder:
             files[ADDED] = to_json(self.added_tokens_encoder)
         for name, text in files.items():

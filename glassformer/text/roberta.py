@@ -114,7 +114,7 @@ class RobertaTokenizer(ByteLevelTokenizer):
         for index, (start, end) in zip(pieces.ids, pieces.offsets, strict=True):
             token = self.ids_to_tokens[index]
             if token[0] == SPACE or token[-1] == SPACE:
-                leading = len(token) - len(token.lstrip(SPACE)) - (added if start == 0 else 0)
+                leading = len(token) - len(token.lstrip(SPACE)) - (start == 0 and bool(added or self.add_prefix_space))
                 trailing = len(token) - len(token.rstrip(SPACE))
                 start = min(start + max(leading, 0), end)
                 end = max(end - trailing, start) if end >= trailing else end

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from glassformer.text import BertTokenizer
+from glassformer.text import BertTokenizer, GPT2Tokenizer, OpenAIGPTTokenizer, RobertaTokenizer
 
 SMALL = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the quick brown fox un ##aff ##able jump ##ed , . ! ? a b c ##a ##b ##c "
@@ -30,3 +31,28 @@ def folder(tmp_path) -> Path:
 @pytest.fixture
 def small(folder) -> BertTokenizer:
     return BertTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def gpt2(shared) -> GPT2Tokenizer:
+    return GPT2Tokenizer.from_pretrained(shared / "vocab" / "gpt2", clean_up_tokenization_spaces=False)
+
+
+@pytest.fixture(scope="session")
+def roberta(shared) -> RobertaTokenizer:
+    return RobertaTokenizer.from_pretrained(shared / "vocab" / "roberta-base")
+
+
+@pytest.fixture(scope="session")
+def openai_gpt(shared) -> OpenAIGPTTokenizer:
+    return OpenAIGPTTokenizer.from_pretrained(shared / "vocab" / "openai-gpt")
+
+
+@pytest.fixture
+def bpe_folder(tmp_path) -> Path:
+    """A folder with a small vocab.json and merges.txt: not even every byte is in it."""
+    merges = ["l o", "lo w", "e r", "Ġ low", "Ġ n"]
+    tokens = ["l", "o", "w", "e", "r", "n", "Ġ", "!", *(pair.replace(" ", "") for pair in merges), "<|endoftext|>"]
+    (tmp_path / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}), encoding="utf-8")
+    (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n", encoding="utf-8")
+    return tmp_path

@@ -7,11 +7,17 @@ import re
 
 import pytest
 
+from glassformer.text import BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 from glassformer.text.spacing import put_together
 
 from ..conftest import SHARED
 
-CASES = sorted((SHARED / "golden" / "tokenizers").glob("bert-*.json")) if SHARED.is_dir() else []
+KINDS = {kind.__name__: kind for kind in (BertTokenizer, GPT2Tokenizer, RobertaTokenizer)}
+CASES = [
+    path
+    for start in ("bert", "gpt2", "roberta")
+    for path in sorted((SHARED / "golden" / "tokenizers").glob(f"{start}*.json"))
+]
 BESIDE_CHINESE = re.compile(r" ?([\u3400-\u9fff\uf900-\ufaff]) ?")
 
 
@@ -20,9 +26,10 @@ def without_chinese_spaces(text):
 
 
 @pytest.mark.parametrize("path", CASES or [None], ids=lambda path: path.stem if path else "none")
-def test_recorded_cases(path, published):
+def test_recorded_cases(path, shared):
     recorded = json.loads(path.read_text(encoding="utf-8"))
-    tokenizer = published(recorded["vocab"].rsplit("bert-base-")[-1], **recorded["init"])
+    kind = KINDS[recorded["class"]]
+    tokenizer = kind.from_pretrained(path.parent / recorded["vocab"], **recorded["init"])
     for group, entries in recorded["groups"].items():
         for entry in entries:
             text = entry["text"]
@@ -47,9 +54,10 @@ def test_recorded_cases(path, published):
                 assert tokenizer.convert_ids_to_tokens(encoded["input_ids"]) == entry["tokens"]
 
 
-def test_vectors_of_llama_cpp(shared, published):
-    tokenizer = published("uncased")
-    base = shared / "vocab" / "llama-cpp-vectors" / "ggml-vocab-bert-bge.gguf"
+@pytest.mark.parametrize("name", ["bert-bge", "gpt-2"])
+def test_vectors_of_llama_cpp(shared, published, gpt2, name):
+    tokenizer = gpt2 if name == "gpt-2" else published("uncased")
+    base = shared / "vocab" / "llama-cpp-vectors" / f"ggml-vocab-{name}.gguf"
     texts = base.with_suffix(".gguf.inp").read_text(encoding="utf-8").split("\n__ggml_vocab_test__\n")
     expected = base.with_suffix(".gguf.out").read_text().split("\n")
     assert len(texts) == len(expected) == 47
