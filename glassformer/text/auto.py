@@ -110,6 +110,8 @@ def class_of_files(folder: Path, only: str | None = None) -> type[PreTrainedToke
 def class_of_engine(whole: dict[str, Any]) -> type[PreTrainedTokenizer] | None:
     """The class that does what a tokenizer.json describes, as far as its kinds of parts tell."""
     kinds = {name: (whole.get(name) or {}).get("type") for name in ("model", "pre_tokenizer", "post_processor")}
+    if kinds["model"] is None and isinstance(whole.get("model"), dict):  # files of 2020 do not name it
+        kinds["model"] = "BPE" if "merges" in whole["model"] else "WordPiece"
     if kinds["model"] == "WordPiece":
         return BertTokenizer
     if kinds["model"] == "BPE":

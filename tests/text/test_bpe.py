@@ -125,6 +125,16 @@ def test_letters_that_the_engine_does_not_know(gpt2):
         assert gpt2(f"a{char}b").word_ids() == [0] * len(gpt2.encode(f"a{char}b"))
 
 
+def test_table_of_exceptions(gpt2):
+    """One character of each 7 is compared here; the script that makes the table compares all."""
+    chars = [chr(point) for point in range(3, 0x40000, 7)]
+    texts = [f"a{char} 1{char} !{char} \n{char}\n" for char in chars if not engine_may_cut_otherwise(char)]
+    assert len(texts) > 30_000
+    for text in texts:
+        cuts = [place for _, place in gpt2._engine.pre_tokenizer.pre_tokenize_str(text)]
+        assert cuts == list(parts(text)), ascii(text)
+
+
 @given(st.text())
 @settings(max_examples=300, deadline=None)
 def test_any_text_comes_back(gpt2, text):

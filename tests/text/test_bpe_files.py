@@ -117,6 +117,23 @@ def test_settings_are_written(shared, tmp_path):
         read.add_prefix_space = False
 
 
+def test_files_of_2020(bpe_folder, tmp_path):
+    """A tokenizer.json that does not name its model, with merges as strings."""
+    made = GPT2Tokenizer.from_pretrained(bpe_folder)
+    made.save_pretrained(tmp_path / "old")
+    path = tmp_path / "old" / "tokenizer.json"
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    assert whole["model"].pop("type") == "BPE"
+    assert whole["model"]["merges"][0] == "l o"
+    for file in (tmp_path / "old").iterdir():
+        file.unlink()
+    write(path, whole)
+    assert ids(AutoTokenizer.from_pretrained(path.parent)) == ids(made)
+    whole["model"]["merges"] = [pair.split() for pair in whole["model"]["merges"]]  # and as lists, as of 2024
+    write(path, whole)
+    assert ids(AutoTokenizer.from_pretrained(path.parent)) == ids(made)
+
+
 def test_mask_keeps_its_flags(shared, tmp_path):
     from glassformer.text import AddedToken
 
