@@ -14,11 +14,23 @@ from .conftest import SMALL
 
 TEXTS = ["Hello <mask> naïve\n\n  world's <|endoftext|> 12", "a<e1>b newtok 北京<e1>", "", " <unk>x"]
 PUBLISHED = {"gpt2": GPT2Tokenizer, "roberta-base": RobertaTokenizer, "openai-gpt": OpenAIGPTTokenizer}
-SEED_004 = {  # what matters here of the Chinese GPT-2's config.json in the tutorials
+SEED_004 = {  # the config.json of the Chinese GPT-2 in the tutorials
+    "activation_function": "gelu_new",
     "architectures": ["GPT2LMHeadModel"],
+    "attn_pdrop": 0.1,
+    "embd_pdrop": 0.1,
+    "gradient_checkpointing": False,
+    "initializer_range": 0.02,
+    "layer_norm_epsilon": 1e-05,
     "model_type": "gpt2",
     "n_ctx": 1024,
     "n_embd": 768,
+    "n_head": 12,
+    "n_inner": None,
+    "n_layer": 12,
+    "n_positions": 1024,
+    "output_past": True,
+    "resid_pdrop": 0.1,
     "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 320}},
     "tokenizer_class": "BertTokenizer",
     "vocab_size": 21128,
