@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..errors import ArgumentError, ConfigError, nearest
-from .files import read_json, write_atomically
+from .files import make_folder, read_json, write_atomically
 from .hub import CONFIG_FILES, find_folder
 
 log = logging.getLogger("glassformer")
@@ -178,6 +178,8 @@ class PretrainedConfig(metaclass=Translated):
             self._name_labels()
         elif self.num_labels == type(self).num_labels:
             self.num_labels = max(1, len(self.id2label))
+        elif self.num_labels != len(self.id2label):
+            raise ConfigError(f"num_labels is {self.num_labels}, but id2label names {len(self.id2label)} labels")
         self.validate()
 
     def validate(self) -> None:
@@ -298,6 +300,9 @@ class PretrainedConfig(metaclass=Translated):
         for name in fields:
             if self.FILE_NAMES.get(name, name) not in type(self).__dataclass_fields__:
                 raise ArgumentError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
+        if fields.get("id2label") and fields.get("num_labels", len(fields["id2label"])) != len(fields["id2label"]):
+            named = len(fields["id2label"])
+            raise ConfigError(f"num_labels is {fields['num_labels']}, but id2label names {named} labels")
         for name, value in fields.items():
             setattr(self, name, value)
 
@@ -332,7 +337,7 @@ class PretrainedConfig(metaclass=Translated):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json into `folder`."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         values = self.to_diff_dict()
         values.pop("_name_or_path", None)  # a path of this machine means nothing on another
         text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"

@@ -217,3 +217,14 @@ def clip(text: str, length: int = 80) -> str:
     start = text[:length]
     shown = repr(start) if start.isprintable() else ascii(start)
     return shown if len(text) <= length else shown + "..."
+
+
+def make_folder(path: str | os.PathLike) -> Path:
+    """The folder at `path`, made if it is not there."""
+    try:
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+    except (TypeError, OSError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "a folder is named by a string or a Path"
+        raise CheckpointError(f"{path!r} cannot be a folder: {reason}") from None
+    return folder

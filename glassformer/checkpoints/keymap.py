@@ -15,6 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+BODY = ("embeddings", "encoder", "pooler")  # what our bodies are made of; all else is a head
+
 
 class Source(NamedTuple):
     """Where one of our weights stands in a file: a tensor, or one of several equal parts of it."""
@@ -106,6 +108,13 @@ class KeyMap:
                 return {each: Source(file_name, row.transpose, i, len(names)) for i, each in enumerate(names)}
         return {before + inner: Source(file_name)}
 
+    def is_of_body(self, file_name: str) -> bool:
+        """Whether a tensor of a file belongs to the body, and to none of its optional parts."""
+        inner = file_name.removeprefix(self.prefix)
+        if inner == file_name and inner.split(".", 1)[0] not in self.body:
+            return False
+        return all(self.part(name) is None for name in self.to_ours(file_name, prefixed=True) or {})
+
     def read(self, file_names: Iterable[str], prefixed: bool) -> tuple[dict[str, Source], list[str]]:
         """Where each of our weights stands; the second value lists file names that bring one of ours again."""
         found: dict[str, Source] = {}
@@ -143,10 +152,11 @@ class KeyMap:
         return written
 
     def part(self, name: str) -> str | None:
-        """The optional part that one of our names belongs to."""
+        """The part, optional in the body or outside of it, that one of our names belongs to: the files may lack it."""
         inner = name.removeprefix(self.prefix)
         for pattern in self.optional:
             found = re.match(pattern + r"(?=\.|$)", inner)
             if found:
                 return name[: len(name) - len(inner)] + found.group()
-        return None
+        first = name.split(".", 1)[0]
+        return None if inner != name or first in BODY else first

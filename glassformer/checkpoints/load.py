@@ -29,6 +29,11 @@ class LoadReport:
     leftovers: list[str] = field(default_factory=list)  # buffers of old files that nobody needs
     notes: list[str] = field(default_factory=list)  # contradictions that change no computation
 
+    def as_loading_info(self) -> dict[str, list[str]]:
+        """The report as a dictionary, under the names that transformers uses too."""
+        known = {"missing_keys": self.initialised, "unexpected_keys": self.unused, "mismatched_keys": self.tolerated}
+        return {**vars(self), **known, "error_msgs": []}
+
 
 class Unfilled(TorchFunctionMode):
     """Build modules without drawing their first weights, which a load replaces anyway."""
@@ -113,8 +118,9 @@ def load_weights(
 ) -> LoadReport:
     """Assign the weights of a checkpoint to `model`, whose parameters stand on the meta device.
 
-    `tolerate` holds patterns of weights that may be missing, misshapen or not finite; those are left for the caller to
-    draw, as are the parts that the files lack. Values are converted to `dtype`; None keeps what the file has.
+    `tolerate` holds patterns of weights that may be wrong: missing or misshapen ones are left for the caller to draw,
+    as are the parts that the files lack, and values that are not finite are kept.
+    Values are converted to `dtype`; None keeps what the file has.
     """
 
     def is_tolerated(name: str) -> bool:

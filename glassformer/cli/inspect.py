@@ -303,7 +303,7 @@ def note_weights(found: Inspection, weights: Weights) -> None:
 def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
     """The folder's configuration, or None, noted, for an architecture that glassformer does not have."""
     from ..checkpoints.files import read_json
-    from ..models.auto import CONFIGS, AutoConfig
+    from ..models.auto import CONFIGS, config_class
 
     values = read_json(path)
     named = values.get("architectures")
@@ -312,7 +312,7 @@ def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
     model_type = found.model_type or next((kind for kind in CONFIGS if is_of(kind, found.architectures)), None)
     if model_type is None or model_type not in CONFIGS:
         if not found.tensors:
-            AutoConfig.for_model(model_type, path)  # raises, in its own words
+            config_class(model_type, path)  # raises, in its own words
         found.notes.append(
             f"glassformer has no architecture {model_type!r} yet, so this is only what the files say"
             if model_type

@@ -39,17 +39,22 @@ class AutoConfig:
         path = folder if folder.is_file() else folder / CONFIG_FILE
         if not path.exists():
             raise ConfigError(f"{folder} holds no {CONFIG_FILE}")
-        return cls.for_model(read_json(path).get("model_type"), path).from_pretrained(name_or_path, **arguments)
+        return config_class(read_json(path).get("model_type"), path).from_pretrained(name_or_path, **arguments)
 
     @staticmethod
-    def for_model(model_type: Any, path: str | Path = CONFIG_FILE) -> type[PretrainedConfig]:
-        """The class of configuration for a `model_type`."""
-        if model_type is None:
-            raise ConfigError(f"{path} has no model_type; load it with its own class, such as BertConfig")
-        if not isinstance(model_type, str) or model_type not in CONFIGS:
-            hint = nearest(str(model_type), CONFIGS)
-            raise ConfigError(f"{path}: model_type {model_type!r} is not one of {', '.join(CONFIGS)}{hint}")
-        return CONFIGS[model_type]
+    def for_model(model_type: str, **fields: Any) -> PretrainedConfig:
+        """A new configuration of the class that `model_type` names."""
+        return config_class(model_type)(**fields)
+
+
+def config_class(model_type: Any, path: str | Path = CONFIG_FILE) -> type[PretrainedConfig]:
+    """The class of configuration for a `model_type`."""
+    if model_type is None:
+        raise ConfigError(f"{path} has no model_type; load it with its own class, such as BertConfig")
+    if not isinstance(model_type, str) or model_type not in CONFIGS:
+        hint = nearest(str(model_type), CONFIGS)
+        raise ConfigError(f"{path}: model_type {model_type!r} is not one of {', '.join(CONFIGS)}{hint}")
+    return CONFIGS[model_type]
 
 
 class AutoBase:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -13,21 +15,46 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoints.config import PretrainedConfig
+from ..checkpoints.files import make_folder
 from ..checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder
 from ..checkpoints.keymap import KeyMap
-from ..checkpoints.load import LoadReport, Unfilled, load_weights, resolve_dtype, settle_labels, token_notes
-from ..checkpoints.weights import open_weights, write_weights
+from ..checkpoints.load import (
+    LoadReport,
+    Unfilled,
+    is_finite,
+    load_weights,
+    plan_load,
+    resolve_dtype,
+    settle_labels,
+    token_notes,
+)
+from ..checkpoints.weights import Weights, open_weights, write_weights
 from ..errors import ConfigError, InputError, refuse_unknown
 from ..nn.attention import slots_to_keep
-from ..nn.mask import additive_mask, check_mask
+from ..nn.mask import additive_mask, check_mask, check_tensor
 
 log = logging.getLogger("glassformer")
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
 
-class PreTrainedModel(nn.Module):
+_bodies_are_hollow: ContextVar[bool] = ContextVar("bodies are hollow", default=False)
+
+
+class ModelType(type):
+    """Makes models; while a checkpoint without some head is loaded, only the head is really made."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not (cls.is_body and _bodies_are_hollow.get()):
+            return super().__call__(*args, **kwargs)
+        with torch.device("meta"), Unfilled():
+            return super().__call__(*args, **kwargs)
+
+
+class PreTrainedModel(nn.Module, metaclass=ModelType):
     """A model that lives in a Hugging Face checkpoint folder."""
+
+    is_body: ClassVar[bool] = False
 
     config_class: ClassVar[type[PretrainedConfig]]
     base_model_prefix: ClassVar[str]
@@ -46,21 +73,22 @@ class PreTrainedModel(nn.Module):
         body = self.base_model
         if body is not self:
             self.config = body.config
-        if not any(parameter.is_meta for parameter in self.parameters()):
-            for child in self.children():
-                if child is not body or body is self:
-                    child.apply(self._init_weights)
+        for child in self.children():
+            if child is not body and not any(parameter.is_meta for parameter in child.parameters()):
+                child.apply(self._init_weights)
         if body is self:
             for layer, heads in self.config.pruned_heads.items():
                 self.layer(layer).attention.prune_heads(heads)
         self.tie_weights()
 
+    init_weights = post_init  # the name that the tutorials' own classes call
+
     def _init_weights(self, module: nn.Module) -> None:
         raise NotImplementedError(f"{type(self).__name__} does not say how its weights are drawn")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = inspect.signature(self.forward).parameters
-        if not kwargs.keys() <= names.keys():
+        names = forward_names(type(self))
+        if names is not None and not kwargs.keys() <= set(names):
             refuse_unknown(kwargs, names, type(self).__name__)
         return super().__call__(*args, **kwargs)
 
@@ -90,6 +118,9 @@ class PreTrainedModel(nn.Module):
         if (input_ids is None) == (inputs_embeds is None):
             raise InputError("give either input_ids or inputs_embeds" + (", not both" if input_ids is not None else ""))
         given = input_ids if inputs_embeds is None else inputs_embeds
+        if hasattr(given, "keys"):
+            raise InputError("an encoding is passed with two stars: model(**batch)")
+        check_tensor(given, "input_ids" if inputs_embeds is None else "inputs_embeds")
         wanted = "B T" if inputs_embeds is None else "B T C"
         if given.dim() != len(wanted.split()):
             raise InputError(
@@ -98,6 +129,8 @@ class PreTrainedModel(nn.Module):
             )
         if 0 in given.shape:
             raise InputError(f"the batch is empty: its shape is {list(given.shape)}")
+        if inputs_embeds is not None and given.shape[-1] != self.get_input_embeddings().embedding_dim:
+            raise InputError(f"inputs_embeds have {given.shape[-1]} columns, not {self.config.hidden_size}")
         return given
 
     def get_extended_attention_mask(
@@ -121,8 +154,12 @@ class PreTrainedModel(nn.Module):
             head_mask = head_mask[None, None, :, None, None].expand(layers, -1, -1, -1, -1)
         elif head_mask.dim() == 2:
             head_mask = head_mask[:, None, :, None, None]
-        if head_mask.dim() != 5 or head_mask.shape[0] != layers:
-            raise InputError(f"head_mask must have the shape heads or {layers} layers x heads")
+        heads = {layer.attention.self.num_attention_heads for layer in self.base_model.encoder.layer}
+        if head_mask.dim() != 5 or head_mask.shape[0] != layers or {head_mask.shape[2]} != heads:
+            held = " or ".join(map(str, sorted(heads)))
+            raise InputError(
+                f"head_mask must have the shape heads or layers x heads, with {layers} layers of {held} heads"
+            )
         return head_mask.to(self.dtype)
 
     # -- embeddings --------------------------------------------------------------------------------------------
@@ -176,7 +213,10 @@ class PreTrainedModel(nn.Module):
 
         >>> model.prune_heads({0: [2, 3], 5: [0]})  # doctest: +SKIP
         """
-        plan = {layer: set(heads) for layer, heads in heads_to_prune.items()}
+        try:
+            plan = {int(layer): {int(head) for head in heads} for layer, heads in heads_to_prune.items()}
+        except (AttributeError, TypeError, ValueError):
+            raise InputError(f"heads to prune are given as {{layer: [heads]}}, got {heads_to_prune!r:.80}") from None
         for layer, heads in plan.items():
             slots_to_keep(self.layer(layer).attention, heads)  # refuse all before cutting any
         for layer, heads in plan.items():
@@ -253,6 +293,12 @@ class PreTrainedModel(nn.Module):
         settle_labels(config, weights)
 
         model = cls.hollow(config, **model_arguments)
+        if model.base_model is not model and model.needs_drawing(weights, bool(ignore_mismatched_sizes or tolerate)):
+            hollow = _bodies_are_hollow.set(True)
+            try:
+                model = cls(config, **model_arguments)
+            finally:
+                _bodies_are_hollow.reset(hollow)
         model.load_report = load_weights(
             model,
             weights,
@@ -268,13 +314,19 @@ class PreTrainedModel(nn.Module):
         model.config.name_or_path = str(name_or_path)
         model.say_what_was_found(name_or_path)
         model.eval()
-        return (model, vars(model.load_report)) if output_loading_info else model
+        return (model, model.load_report.as_loading_info()) if output_loading_info else model
 
     @classmethod
     def hollow(cls: type[Model], config: PretrainedConfig, **arguments: Any) -> Model:
         """The module tree alone, with shapes and no weights."""
         with torch.device("meta"), Unfilled():
             return cls(config, **arguments)
+
+    def needs_drawing(self, weights: Weights, lenient: bool) -> bool:
+        """Whether the files leave something outside the body that only its own constructor can make."""
+        plan = plan_load(self, weights, self.keymap, prefixed=True, tied=self.tied_names())
+        loaded = plan.sources.keys()
+        return lenient or bool(plan.absent_parts) or any(name not in loaded for name, _ in self.named_buffers())
 
     def draw_missing_weights(self) -> None:
         """Give freshly drawn values to whatever a load left empty, and tie what is tied."""
@@ -305,6 +357,14 @@ class PreTrainedModel(nn.Module):
             )
         if report.tolerated:
             log.warning("%s: these weights were wrong and are tolerated: %s", name, ", ".join(report.tolerated))
+        body = [name for name in report.unused if self.keymap.is_of_body(name)]
+        if body:
+            log.warning(
+                "%s: the config has no place for %d trained weights of the body: %s",
+                name,
+                len(body),
+                ", ".join(body[:8]),
+            )
         idle = report.unused + report.leftovers
         if idle:
             log.info("%s: %d weights of %s are not used: %s", name, len(idle), name_or_path, ", ".join(idle))
@@ -313,14 +373,25 @@ class PreTrainedModel(nn.Module):
         self, save_directory: str | Path, *, max_shard_size: int | str = "5GB", safe_serialization: bool = True
     ) -> None:
         """Write config.json and the weights, as Hugging Face names them, so that any version reads them back."""
-        folder = Path(save_directory)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
         pruned = {i: layer.attention.pruned_heads for i, layer in enumerate(self.base_model.encoder.layer)}
         self.config.pruned_heads = {i: heads for i, heads in pruned.items() if heads}
         self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
         tied = self.tied_names()
         own = {name: tensor for name, tensor in self.state_dict().items() if name not in tied}
+        wrong = [name for name, tensor in own.items() if not is_finite(tensor)]
+        if wrong:
+            log.warning("saved with NaN or infinite values, which a load will refuse: %s", ", ".join(wrong[:8]))
         tensors = self.keymap.to_file(own, prefixed=self.base_model is not self)
         write_weights(folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization)
         self.config.save_pretrained(folder)
+
+
+@functools.cache
+def forward_names(kind: type[PreTrainedModel]) -> list[str] | None:
+    """The arguments of a model's forward; None if it takes any name."""
+    parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return [parameter.name for parameter in parameters]

@@ -62,14 +62,7 @@ class BertConfig(PretrainedConfig):
 WEIGHTS = KeyMap(
     prefix="bert.",
     body=("embeddings", "encoder", "pooler"),
-    optional=(
-        "pooler",
-        r"encoder\.layer\.\d+\.crossattention",
-        r"cls\.predictions",
-        r"cls\.seq_relationship",
-        "classifier",
-        "qa_outputs",
-    ),
+    optional=("pooler", r"encoder\.layer\.\d+\.crossattention", r"cls\.predictions", r"cls\.seq_relationship"),
     old_names=((".gamma", ".weight"), (".beta", ".bias")),
     leftovers=(r"embeddings\.position_ids", r"embeddings\.token_type_ids"),
 )

@@ -101,7 +101,8 @@ class ScoresWords(BertPreTrainedModel):
     def _resize_output(self, size: int, shared: int) -> None:
         head = self.cls.predictions
         old = head.decoder
-        head.bias = nn.Parameter(torch.cat((head.bias.data[:shared], head.bias.data.new_zeros(size - shared))))
+        bias = torch.cat((head.bias.data[:shared], head.bias.data.new_zeros(size - shared)))
+        head.bias = nn.Parameter(bias, requires_grad=head.bias.requires_grad)
         head.decoder = nn.Linear(old.in_features, size, device="meta")
         if not self.config.tie_word_embeddings:
             weight = old.weight.data.new_empty(size, old.in_features).normal_(0.0, self.config.initializer_range)

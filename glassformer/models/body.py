@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
-from ..nn.mask import arrange
+from ..nn.mask import arrange, check_ids, check_tensor
 from ..nn.stream import Layout
 from .base import PreTrainedModel
 from .outputs import BaseModelOutputWithPastAndCrossAttentions, BodyOutput
@@ -15,6 +15,7 @@ from .outputs import BaseModelOutputWithPastAndCrossAttentions, BodyOutput
 class Body(PreTrainedModel):
     """A model made of `embeddings`, `encoder` and perhaps a pooler, run on the stream of real tokens."""
 
+    is_body = True
     is_decoder: bool  # sees only what comes before, and can keep keys and values between calls
 
     def pool(self, rows: Tensor, layout: Layout) -> Tensor | None:
@@ -40,7 +41,7 @@ class Body(PreTrainedModel):
         """The forward pass up to its exit: rows of the stream and their layout, as the heads read them."""
         given = self.check_inputs(input_ids, inputs_embeds)
         batch, length = given.shape[:2]
-        past = past_key_values[0][0].shape[2] if past_key_values is not None else 0
+        past = 0 if past_key_values is None else self.check_past(past_key_values, batch)
         use_cache = self.is_decoder and (self.config.use_cache if use_cache is None else use_cache)
         if not self.is_decoder and (encoder_hidden_states is not None or past):
             raise InputError("encoder_hidden_states and past_key_values are for decoders: set is_decoder=True")
@@ -63,13 +64,24 @@ class Body(PreTrainedModel):
         )
         source = None
         if encoder_hidden_states is not None:
+            self.check_source(encoder_hidden_states, batch)
             rows, columns = encoder_hidden_states.shape[:2]
-            source = arrange(rows, columns, encoder_attention_mask, whole=bool(past) or per_position, **settings)
+            source = arrange(
+                rows,
+                columns,
+                encoder_attention_mask,
+                whole=bool(past) or per_position,
+                name="encoder_attention_mask",
+                **settings,
+            )
             encoder_hidden_states = source.pack(encoder_hidden_states)  # M C
 
         columns = layout.columns(given.device) + past
+        ids = None if input_ids is None else layout.pack(input_ids)
+        if ids is not None:
+            check_ids(ids, self.get_input_embeddings().num_embeddings, "input_ids: id", layout)
         hidden = self.embeddings(  # N C
-            None if input_ids is None else layout.pack(input_ids),
+            ids,
             pack_ids(token_type_ids, layout, "token_type_ids"),
             columns if position_ids is None else pack_ids(position_ids, layout, "position_ids"),
             None if inputs_embeds is None else layout.pack(inputs_embeds),
@@ -88,11 +100,31 @@ class Body(PreTrainedModel):
         )
         return BodyOutput.of(encoded, layout, self.pool(encoded.last_hidden_state, layout))
 
+    def check_past(self, past_key_values: tuple, batch: int) -> int:
+        """How many tokens a cache of an earlier call holds."""
+        try:
+            shapes = {tuple(layer[0].shape[i] for i in (0, 2)) for layer in past_key_values}
+        except (TypeError, IndexError, AttributeError):
+            raise InputError("past_key_values are the ones an earlier call returned: one pair for each layer") from None
+        if len(past_key_values) != len(self.encoder.layer) or len(shapes) != 1 or next(iter(shapes))[0] != batch:
+            raise InputError(
+                f"past_key_values must hold {len(self.encoder.layer)} layers for a batch of {batch}, "
+                f"got {len(past_key_values)} layers for batches of {sorted({b for b, _ in shapes})}"
+            )
+        return next(iter(shapes))[1]
+
+    def check_source(self, encoder_hidden_states: Tensor, batch: int) -> None:
+        check_tensor(encoder_hidden_states, "encoder_hidden_states")
+        shape, width = list(encoder_hidden_states.shape), self.config.hidden_size
+        if len(shape) != 3 or shape[0] != batch or shape[2] != width:
+            raise InputError(f"encoder_hidden_states must have the shape [{batch}, positions, {width}], got {shape}")
+
 
 def pack_ids(ids: Tensor | None, layout: Layout, name: str) -> Tensor | None:
     """B T, or 1 T for all sequences alike -> N."""
     if ids is None:
         return None
+    check_tensor(ids, name)
     if ids.dim() == 1:
         ids = ids[None]
     if ids.shape[0] not in (1, layout.batch) or ids.shape[1] != layout.length:

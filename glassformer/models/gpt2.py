@@ -63,7 +63,7 @@ WEIGHTS = KeyMap(
         Row("h.{i}.mlp.c_proj.*", LAYER + "output.dense.*", transpose=True),
         Row("ln_f.*", "encoder.LayerNorm.*"),
     ),
-    optional=(r"encoder\.layer\.\d+\.crossattention", "score"),
+    optional=(r"encoder\.layer\.\d+\.crossattention",),
     leftovers=(r"h\.\d+\.(attn|crossattention)\.(bias|masked_bias)",),
 )
 

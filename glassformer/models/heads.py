@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..nn.loss import IGNORED, label_loss, span_loss, text_loss
+from ..nn.mask import check_tensor
 from .base import PreTrainedModel
 from .outputs import (
     BodyOutput,
@@ -38,6 +39,7 @@ class HeadModel(PreTrainedModel):
 
 def token_labels(labels: Tensor, body: BodyOutput) -> Tensor:
     """Labels B T -> N, with a word about those that stand on padding, where nothing is computed."""
+    check_tensor(labels, "labels")
     layout = body.layout
     if tuple(labels.shape) != (layout.batch, layout.length):
         raise InputError(f"labels must have the shape {[layout.batch, layout.length]}, got {list(labels.shape)}")

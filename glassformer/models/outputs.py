@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -23,10 +24,26 @@ class ModelOutput(OrderedDict):
     """
 
     def __post_init__(self) -> None:
+        first = next(iter(fields(self))).name
+        given = self.__dict__[first]
+        if isinstance(given, Mapping | Iterator):  # {name: value} or pairs, as torch's own tools rebuild outputs
+            self.__dict__[first] = None
+            self.__dict__.update(self._checked(dict(given)))
+        self._index()
+
+    def _checked(self, values: dict[str, Any]) -> dict[str, Any]:
+        for name in values:
+            if name not in type(self).__dataclass_fields__:
+                raise AttributeError(f"{type(self).__name__} has no value {name!r}")
+        return values
+
+    def _index(self) -> None:
+        """Make the keys those of the values that are there, in their order."""
+        super().clear()
         for spec in fields(self):
-            value = self.__dict__[spec.name]
-            if value is not None:
-                super().__setitem__(spec.name, value)
+            if self.__dict__[spec.name] is not None:
+                super().__setitem__(spec.name, self.__dict__[spec.name])
+        self.__dict__["_complete"] = True
 
     def __getitem__(self, key: str | int | slice) -> Any:
         return super().__getitem__(key) if isinstance(key, str) else self.to_tuple()[key]
@@ -35,17 +52,14 @@ class ModelOutput(OrderedDict):
         setattr(self, key, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in type(self).__dataclass_fields__:
-            raise AttributeError(f"{type(self).__name__} has no value {name!r}")
-        super().__setattr__(name, value)
-        if hasattr(self, "_OrderedDict__root") or name in self:
-            super().__setitem__(name, value)
+        self.__dict__.update(self._checked({name: value}))
+        if "_complete" in self.__dict__:
+            self._index()
 
-    def __delitem__(self, key: str) -> None:
+    def _refuse(self, *_: Any) -> None:
         raise TypeError(f"values of a {type(self).__name__} cannot be removed")
 
-    def pop(self, *args: Any) -> Any:
-        raise TypeError(f"values of a {type(self).__name__} cannot be removed")
+    __delitem__ = pop = popitem = clear = _refuse
 
     def __reduce__(self) -> tuple:
         return type(self), tuple(self.__dict__[spec.name] for spec in fields(self))

@@ -6,26 +6,33 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError
+from .mask import check_tensor
 
 IGNORED = -100
 
 
-def label_loss(logits: Tensor, labels: Tensor, classes: int | None = None, ignored: int = IGNORED) -> Tensor:
+def label_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross-entropy over all labels that count: ... V and ... -> a number."""
-    classes = classes or logits.shape[-1]
-    labels = labels.reshape(-1)
-    wrong = ((labels != ignored) & ((labels < 0) | (labels >= classes))).nonzero()
+    check_tensor(labels, "labels")
+    classes = logits.shape[-1]
+    labels = labels.reshape(-1).long()
+    if labels.numel() * classes != logits.numel():
+        raise InputError(f"{logits.numel() // classes} labels are needed, got {labels.numel()}")
+    wrong = ((labels != IGNORED) & ((labels < 0) | (labels >= classes))).nonzero()
     if len(wrong):
         raise InputError(f"label {int(labels[wrong[0]])} at place {int(wrong[0])} is not between 0 and {classes - 1}")
-    return F.cross_entropy(logits.reshape(-1, classes), labels, ignore_index=ignored)
+    return F.cross_entropy(logits.reshape(-1, classes), labels, ignore_index=IGNORED)
 
 
 def text_loss(logits: Tensor, labels: Tensor, problem_type: str) -> Tensor:
     """The loss of a text classifier: `regression`, `single_label_classification`, `multi_label_classification`."""
+    check_tensor(labels, "labels")
     if problem_type == "regression":
+        if labels.numel() != logits.numel():
+            raise InputError(f"{logits.numel()} numbers are needed as labels, got {labels.numel()}")
         if logits.shape[-1] == 1:
             return F.mse_loss(logits.squeeze(-1), labels.reshape(-1).to(logits.dtype))
-        return F.mse_loss(logits, labels.to(logits.dtype))
+        return F.mse_loss(logits, labels.view_as(logits).to(logits.dtype))
     if problem_type == "single_label_classification":
         return label_loss(logits, labels)
     if labels.shape != logits.shape:

@@ -19,6 +19,7 @@ def arrange(
     causal: bool = False,
     past: int = 0,
     whole: bool = False,
+    name: str = "attention_mask",
 ) -> Layout:
     """The layout of a padded batch.
 
@@ -26,7 +27,7 @@ def arrange(
     additive mask does the hiding; otherwise only real tokens go into the stream.
     """
     if attention_mask is not None:
-        check_mask(attention_mask, batch, length, past)
+        check_mask(attention_mask, batch, length, past, name)
         if attention_mask.dim() == 2 and not past and not whole:
             layout = Layout.of(attention_mask, causal)
             if layout is not None:
@@ -52,25 +53,40 @@ def additive_mask(
     return torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill(~seen, torch.finfo(dtype).min)
 
 
-def check_mask(attention_mask: Tensor, batch: int, length: int, past: int = 0) -> None:
+def check_tensor(value: object, name: str) -> None:
+    """Refuse what is not a tensor."""
+    if not isinstance(value, Tensor):
+        raise InputError(
+            f"{name} must be a tensor, got {type(value).__name__}; a tokenizer gives them with return_tensors='pt'"
+        )
+
+
+def check_mask(attention_mask: Tensor, batch: int, length: int, past: int = 0, name: str = "attention_mask") -> None:
     """Refuse a mask of another shape than the batch, or with other values than 0 and 1."""
+    check_tensor(attention_mask, name)
     accepted = ((batch, past + length), (batch, length, past + length))
     if tuple(attention_mask.shape) not in accepted:
         shapes = " or ".join(str(list(shape)) for shape in accepted)
-        raise InputError(f"attention_mask must have shape {shapes}, got {list(attention_mask.shape)}")
+        raise InputError(f"{name} must have shape {shapes}, got {list(attention_mask.shape)}")
     if attention_mask.dtype != torch.bool:
         wrong = (attention_mask != 0) & (attention_mask != 1)
         if bool(wrong.any()):
             place = wrong.nonzero()[0].tolist()
             value = attention_mask[tuple(place)].item()
-            raise InputError(f"attention_mask takes 1 (seen) and 0 (hidden), got {value} at {place}")
+            raise InputError(f"{name} takes 1 (seen) and 0 (hidden), got {value} at {place}")
 
 
-def check_ids(ids: Tensor, size: int, name: str) -> None:
-    """Refuse an id that its table does not have, naming the id, its place and the size of the table."""
+def check_ids(ids: Tensor, size: int, name: str, layout: Layout | None = None) -> None:
+    """Refuse an id that its table does not have, naming the id, its place (in the batch, given the layout of its
+    rows) and the size of the table."""
+    check_tensor(ids, name)
     if ids.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8):
         raise InputError(f"{name} must be whole numbers, got {ids.dtype}")
     low, high = torch.aminmax(ids)
     if int(low) < 0 or int(high) >= size:
         place = ((ids < 0) | (ids >= size)).nonzero()[0].tolist()
-        raise InputError(f"{name} {int(ids[tuple(place)])} at {place} is not between 0 and {size - 1}")
+        wrong = int(ids[tuple(place)])
+        if layout is not None:
+            row = place[0] if layout.index is None else int(layout.index[place[0]])
+            place = list(divmod(row, layout.length))
+        raise InputError(f"{name} {wrong} at {place} is not between 0 and {size - 1}")

@@ -105,7 +105,7 @@ class Layout:
         if self.index is None:
             return rows.reshape(shape)
         fill = torch.as_tensor(fill, dtype=rows.dtype, device=rows.device)
-        flat = fill.expand(self.batch * self.length, *rows.shape[1:])
+        flat = fill.expand(self.batch * self.length, *rows.shape[1:]).contiguous()  # a compiler may write into it
         return flat.index_copy(0, self.index, rows).reshape(shape)
 
     def heads(self, rows: Tensor) -> Tensor:

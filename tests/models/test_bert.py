@@ -305,7 +305,7 @@ def test_cross_attention_needs_a_decoder(model, ids):
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
-        ({"input_ids": torch.tensor([[3, 60]])}, ValueError, r"id 60 at \[1\] is not between 0 and 59"),
+        ({"input_ids": torch.tensor([[3, 60]])}, ValueError, r"id 60 at \[0, 1\] is not between 0 and 59"),
         ({"input_ids": torch.tensor([[3, -1]])}, ValueError, "id -1"),
         ({"input_ids": torch.zeros(1, 41).long()}, ValueError, "41 positions are more than max_position_embeddings 40"),
         ({"input_ids": torch.zeros(0, 4).long()}, ValueError, "the batch is empty"),
@@ -317,7 +317,7 @@ def test_cross_attention_needs_a_decoder(model, ids):
         ({"input_ids": torch.tensor([[3]]), "token_type_ids": torch.tensor([[2]])}, ValueError, "type 2"),
         ({"input_ids": torch.tensor([[3]]), "token_type_ids": torch.tensor([[0, 0]])}, ValueError, "token_type_ids"),
         ({"input_ids": torch.tensor([[3]]), "position_ids": torch.tensor([[40]])}, ValueError, "position 40"),
-        ({"input_ids": torch.tensor([[3]]), "head_mask": torch.ones(2, 4)}, ValueError, "3 layers x heads"),
+        ({"input_ids": torch.tensor([[3]]), "head_mask": torch.ones(2, 4)}, ValueError, "3 layers of 4 heads"),
         ({"input_ids": torch.tensor([[3]]), "atention_mask": None}, TypeError, "did you mean 'attention_mask'"),
     ],
 )
