@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
@@ -71,10 +70,9 @@ def tokenize(
 
 
 def load(model: str) -> PreTrainedTokenizer:
-    from .. import AutoTokenizer, BertTokenizer
+    from .. import AutoTokenizer
 
-    kind = BertTokenizer if Path(model).is_file() else AutoTokenizer
-    return kind.from_pretrained(model)
+    return AutoTokenizer.from_pretrained(model)
 
 
 def lines_of(path: str) -> Iterator[str]:

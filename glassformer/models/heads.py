@@ -72,6 +72,7 @@ def next_word_loss(logits: Tensor, labels: Tensor, body: BodyOutput) -> Tensor:
 
 def problem_type(model: PreTrainedModel, labels: Tensor) -> str:
     """What a text classifier learns: what its config says, else what the labels look like."""
+    check_tensor(labels, "labels")
     if model.config.problem_type is not None:
         return model.config.problem_type
     if model.num_labels == 1:

@@ -15,6 +15,10 @@ class GELUActivation(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return F.gelu(x)
 
+    def overwrite(self, x: Tensor) -> Tensor:
+        """The same, written over `x`."""
+        return torch.ops.aten.gelu_(x)
+
 
 class NewGELUActivation(nn.Module):
     """The tanh approximation that GPT-2 and the first BERT code used."""

@@ -7,7 +7,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from .activation import ACTIVATIONS
+from .activation import ACTIVATIONS, GELUActivation
+
+
+def is_unwatched(module: nn.Module) -> bool:
+    """Whether what `module` returns can be written over: no gradient needs it and no hook may have kept it.
+
+    The widest tensors of a model need not be made twice then, which is a tenth of an encoder's time on a CPU.
+    """
+    return not (torch.is_grad_enabled() or module._forward_hooks or torch.nn.modules.module._global_forward_hooks)
 
 
 class Intermediate(nn.Module):
@@ -19,7 +27,10 @@ class Intermediate(nn.Module):
         self.intermediate_act_fn = ACTIVATIONS[activation]()
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        return self.intermediate_act_fn(self.dense(hidden_states))
+        widened = self.dense(hidden_states)
+        if isinstance(self.intermediate_act_fn, GELUActivation) and is_unwatched(self.dense):
+            return self.intermediate_act_fn.overwrite(widened)
+        return self.intermediate_act_fn(widened)
 
 
 class AddNorm(nn.Module):
@@ -32,7 +43,10 @@ class AddNorm(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
-        return self.LayerNorm(self.dropout(self.dense(hidden_states)) + input_tensor)
+        projected = self.dropout(self.dense(hidden_states))
+        if is_unwatched(self.dense) and is_unwatched(self.dropout) and projected.dtype == input_tensor.dtype:
+            return self.LayerNorm(projected.add_(input_tensor))
+        return self.LayerNorm(projected + input_tensor)
 
 
 class Project(nn.Module):

@@ -43,9 +43,12 @@ class AutoTokenizer:
 
     @classmethod
     def from_pretrained(
-        cls, pretrained_model_name_or_path: str | PathLike[str], **settings: Any
+        cls, pretrained_model_name_or_path: str | PathLike[str], *, use_fast: bool | None = None, **settings: Any
     ) -> PreTrainedTokenizer:
-        """The tokenizer of a folder or a hub name; settings as for the class it turns out to be."""
+        """The tokenizer of a folder or a hub name; settings as for the class it turns out to be.
+
+        `use_fast` is taken because tutorials pass it, and changes nothing: there is one kind, fast and exact.
+        """
         hub = {name: settings[name] for name in HUB if name in settings}
         names = {name for kind in set(CLASSES.values()) for name in kind.vocab_files_names.values()}
         path = find(

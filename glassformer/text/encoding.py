@@ -226,6 +226,38 @@ class BatchEncoding(dict):
                 return position
         return None
 
+    def token_to_chars(self, batch_or_token_index: int, token_index: int | None = None) -> tuple[int, int] | None:
+        """The characters (start, end) of the original text that a token stands for, None for a special token."""
+        row, token = self._place(batch_or_token_index, token_index)
+        return None if row.sequences()[token] is None else row.offsets()[token]
+
+    def token_to_word(self, batch_or_token_index: int, token_index: int | None = None) -> int | None:
+        """The number of the word that a token is part of, None for a special token."""
+        row, token = self._place(batch_or_token_index, token_index)
+        return row.words()[token]
+
+    def token_to_sequence(self, batch_or_token_index: int, token_index: int | None = None) -> int | None:
+        """0 or 1, the first or the second text that a token comes from, None for a special token."""
+        row, token = self._place(batch_or_token_index, token_index)
+        return row.sequences()[token]
+
+    def word_to_tokens(
+        self, batch_or_word_index: int, word_index: int | None = None, sequence_index: int = 0
+    ) -> tuple[int, int] | None:
+        """The positions (start, end) of a word's tokens, None if it has none."""
+        row = self._row(0 if word_index is None else batch_or_word_index)
+        wanted = (sequence_index, batch_or_word_index if word_index is None else word_index)
+        held = [i for i, each in enumerate(zip(row.sequences(), row.words(), strict=True)) if each == wanted]
+        return (held[0], held[-1] + 1) if held else None
+
+    def _place(self, batch_or_token_index: int, token_index: int | None) -> tuple[Row, int]:
+        """The row and the position that one index (of the first row) or two name."""
+        row = self._row(0 if token_index is None else batch_or_token_index)
+        token = batch_or_token_index if token_index is None else token_index
+        if not -len(row.sequences()) <= token < len(row.sequences()):
+            raise InputError(f"token {token} does not exist, the row has {len(row.sequences())} tokens")
+        return row, token
+
     def to(self, device: str | int | torch.device) -> BatchEncoding:
         """Move all tensors to a device, in place."""
         for key, value in self.items():

@@ -49,6 +49,12 @@ def test_labels_follow_their_number():
     assert json.loads(config.to_json_string())["id2label"]["3"] == "LABEL_3"
 
 
+def test_labels_that_contradict_each_other():
+    with pytest.raises(ConfigError, match="num_labels is 3, but id2label names 2 labels"):
+        BertConfig(num_labels=3, id2label={0: "a", 1: "b"})
+    assert AutoConfig.for_model("bert", hidden_size=24).hidden_size == 24
+
+
 def test_prints_as_class_and_json():
     text = str(BertConfig(num_labels=3))
     assert text.startswith('BertConfig {\n  "attention_probs_dropout_prob": 0.1,')

@@ -93,6 +93,17 @@ def test_outputs_are_dictionary_object_and_tuple(model, ids):
         del out["attentions"]
     out["pooler_output"] = None
     assert out.pooler_output is None
+    assert "pooler_output" not in out
+    assert len(out.to_tuple()) == 3
+    out.pooler_output = 5
+    assert list(out.keys())[:2] == ["last_hidden_state", "pooler_output"]
+    for remove in (out.popitem, out.clear):
+        with pytest.raises(TypeError):
+            remove()
+    with pytest.raises(AttributeError):
+        out["nothing"] = 1
+    rebuilt = type(out)((name, value) for name, value in out.items())  # as torch gathers outputs of several devices
+    assert list(rebuilt.keys()) == list(out.keys())
 
 
 def test_output_prints_as_in_the_tutorials(ids):
@@ -318,12 +329,59 @@ def test_cross_attention_needs_a_decoder(model, ids):
         ({"input_ids": torch.tensor([[3]]), "token_type_ids": torch.tensor([[0, 0]])}, ValueError, "token_type_ids"),
         ({"input_ids": torch.tensor([[3]]), "position_ids": torch.tensor([[40]])}, ValueError, "position 40"),
         ({"input_ids": torch.tensor([[3]]), "head_mask": torch.ones(2, 4)}, ValueError, "3 layers of 4 heads"),
+        ({"input_ids": torch.tensor([[3]]), "head_mask": torch.ones(5)}, ValueError, "3 layers of 4 heads"),
+        ({"input_ids": [[3, 4]]}, ValueError, "must be a tensor, got list"),
+        ({"input_ids": {"input_ids": torch.tensor([[3]])}}, ValueError, r"model\(\*\*batch\)"),
+        ({"input_ids": torch.tensor([[3]]), "attention_mask": [[1]]}, ValueError, "attention_mask must be a tensor"),
+        ({"inputs_embeds": torch.zeros(1, 2, 47)}, ValueError, "47 columns, not 48"),
         ({"input_ids": torch.tensor([[3]]), "atention_mask": None}, TypeError, "did you mean 'attention_mask'"),
     ],
 )
 def test_bad_input(model, given, error, says):
     with pytest.raises(error, match=says):
         model(**given)
+
+
+def test_places_in_errors_are_those_of_the_batch(model):
+    ids = torch.tensor([[3, 4, 0], [3, 4, 99]])
+    with pytest.raises(InputError, match=r"id 99 at \[1, 2\]"):
+        model(ids, attention_mask=torch.tensor([[1, 1, 0], [1, 1, 1]]))
+
+
+def test_wrong_sources_and_caches():
+    decoder = BertModel(tiny_bert(is_decoder=True, add_cross_attention=True)).eval()
+    for wrong in (torch.zeros(3, 4, 48), torch.zeros(1, 4, 48), torch.zeros(2, 4, 47), torch.zeros(2, 48)):
+        with pytest.raises(InputError, match=r"encoder_hidden_states must have the shape \[2, positions, 48\]"):
+            decoder(tokens(2, 3), encoder_hidden_states=wrong)
+    with pytest.raises(InputError, match="encoder_attention_mask must have shape"):
+        decoder(tokens(2, 3), encoder_hidden_states=torch.zeros(2, 4, 48), encoder_attention_mask=torch.ones(2, 5))
+    past = decoder(tokens(2, 3)).past_key_values
+    for wrong in (past[:1], decoder(tokens(1, 3)).past_key_values, 3):
+        with pytest.raises(InputError, match="past_key_values"):
+            decoder(tokens(2, 1), past_key_values=wrong)
+
+
+def test_wrong_labels(ids):
+    classifier = glassformer.BertForSequenceClassification(tiny_bert()).eval()
+    with pytest.raises(InputError, match="2 labels are needed, got 3"):
+        classifier(ids, labels=torch.tensor([0, 1, 0]))
+    with pytest.raises(InputError, match="labels must be a tensor, got list"):
+        classifier(ids, labels=[0, 1])
+    assert torch.equal(
+        classifier(ids, labels=torch.tensor([0, 1], dtype=torch.int32)).loss,
+        classifier(ids, labels=torch.tensor([0, 1])).loss,
+    )
+    number = glassformer.BertForSequenceClassification(tiny_bert(num_labels=1)).eval()
+    with pytest.raises(InputError, match="2 numbers are needed as labels, got 3"):
+        number(ids, labels=torch.tensor([0.0, 1.0, 2.0]))
+
+
+def test_wrong_pruning(model):
+    for wrong in ({1: 2}, [0, 1], {0: ["a"]}):
+        with pytest.raises(InputError, match=r"\{layer: \[heads\]\}"):
+            model.prune_heads(wrong)
+    with pytest.raises(InputError, match="layers 0 to 2, got 7"):
+        model.prune_heads({7: [0]})
 
 
 def test_heads_must_divide_the_width():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -53,6 +55,16 @@ def test_paired_runs_meet_their_own_sequence(data):
         assert here.count == there.count
         met += here.members
     assert sorted(met) == list(range(len(queries)))
+
+
+def test_unpacking_survives_the_compiler():
+    """The default compiler may write into the tensor that rows are copied into."""
+    if shutil.which("g++") is None:
+        pytest.skip("the default compiler of torch needs g++")
+    layout = Layout.of(torch.tensor([[1, 1, 1], [1, 0, 0]]))
+    rows = torch.tensor([[21.0], [11.0], [12.0], [13.0]])
+    compiled = torch.compile(lambda x: layout.unpack(x * 1.0))
+    assert torch.equal(compiled(rows), layout.unpack(rows))
 
 
 def test_one_run_when_nothing_is_padded():
