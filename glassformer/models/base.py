@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,6 +59,14 @@ class PreTrainedModel(nn.Module, metaclass=ModelType):
     base_model_prefix: ClassVar[str]
     keymap: ClassVar[KeyMap]
 
+    _accepted: ClassVar[frozenset[str] | None] = None  # the names that forward takes; None for any
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        parameters = inspect.signature(cls.forward).parameters.values()
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        cls._accepted = None if takes_any else frozenset(parameter.name for parameter in parameters)
+
     def __init__(self, config: PretrainedConfig):
         super().__init__()
         if not isinstance(config, self.config_class):
@@ -87,9 +94,8 @@ class PreTrainedModel(nn.Module, metaclass=ModelType):
         raise NotImplementedError(f"{type(self).__name__} does not say how its weights are drawn")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = forward_names(type(self))
-        if names is not None and not kwargs.keys() <= set(names):
-            refuse_unknown(kwargs, names, type(self).__name__)
+        if self._accepted is not None and not kwargs.keys() <= self._accepted:
+            refuse_unknown(kwargs, inspect.signature(self.forward).parameters, type(self).__name__)
         return super().__call__(*args, **kwargs)
 
     @property
@@ -386,12 +392,3 @@ class PreTrainedModel(nn.Module, metaclass=ModelType):
         tensors = self.keymap.to_file(own, prefixed=self.base_model is not self)
         write_weights(folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization)
         self.config.save_pretrained(folder)
-
-
-@functools.cache
-def forward_names(kind: type[PreTrainedModel]) -> list[str] | None:
-    """The arguments of a model's forward; None if it takes any name."""
-    parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return None
-    return [parameter.name for parameter in parameters]

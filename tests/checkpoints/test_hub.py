@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import huggingface_hub.constants  # read here, before any test sets what only find_folder reads at every call
 import pytest
 
 from glassformer.checkpoints.hub import CONFIG_FILES, MODEL_FILES, TOKENIZER_FILES, WEIGHT_FILES, find_folder
@@ -236,7 +237,6 @@ def test_cache_dir(hub, tmp_path, monkeypatch):
 
 
 def test_the_environment_counts_at_the_moment_of_the_call(hub, monkeypatch, no_socket):
-    import huggingface_hub  # so that it has read the environment before
 
     monkeypatch.setenv("HF_ENDPOINT", hub.url + "/")
     monkeypatch.setenv("HF_TOKEN", "secret")
