@@ -31,7 +31,7 @@ def natural_batches(batches: int, size: int = 32, seed: int = 0) -> list[tuple[n
     random = np.random.default_rng(seed)
     made = []
     for _ in range(batches):
-        lengths = np.clip(np.exp(random.normal(np.log(30), 0.6, size)).round(), 4, 128).astype(int)
+        lengths = np.clip(np.exp(random.normal(np.log(29), 0.65, size)).round(), 4, 128).astype(int)
         mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
         made.append((random.integers(1000, 30000, mask.shape) * mask, mask))
     return made
@@ -138,7 +138,8 @@ def main() -> None:
     names = [name for name in engines.NAMES if name in {*arguments.engines, "glassformer", "transformers"}]
     padding = [mask for _, mask in natural_batches(arguments.batches)]
     tokens, places = sum(int(m.sum()) for m in padding), sum(m.size for m in padding)
-    print(f"{arguments.batches} batches of 32, {tokens} tokens in {places} places, {THREADS} threads, float32")
+    print(f"{arguments.batches} batches of 32, {THREADS} threads, float32")
+    print(f"{tokens} tokens in {places} places: {places / tokens:.2f} times as many with padding")
     results = {}
     for shape in arguments.shapes:
         layers, width = map(int, shape.split("x"))
