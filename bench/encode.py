@@ -1,6 +1,6 @@
 """How fast BERT encodes texts of natural length, beside transformers, onnxruntime and ctranslate2.
 
-    python bench/encode.py [--shapes 6x384 12x768] [--rounds 5] [--json bench/results/encode.json]
+    python bench/encode.py [--shapes 6x384 12x768] [--rounds 3] [--batches 8] [--json bench/results/encode.json]
 
 All engines hold the same random weights in float32 and get the same batches of 32 in arrival order (log-normal
 lengths, mean about 36 tokens, at most 128), on 2 threads. Rounds alternate between engines; a figure is the median
@@ -124,8 +124,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", nargs="+", default=["6x384", "12x768"], help="layers x width")
     parser.add_argument("--engines", nargs="+", default=list(engines.NAMES), choices=engines.NAMES)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batches", type=int, default=8)
     parser.add_argument("--json", type=Path, default=Path("bench/results/encode.json"))
     parser.add_argument("--probe", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
