@@ -1,6 +1,6 @@
 """How fast BERT encodes texts of natural length, beside transformers, onnxruntime and ctranslate2.
 
-    python bench/encode.py [--shapes 6x384 12x768] [--rounds 3] [--batches 8] [--json bench/results/encode.json]
+    python bench/encode.py [--shapes 6x384 12x768] [--rounds 3] [--batches 12] [--json bench/results/encode.json]
 
 All engines hold the same random weights in float32 and get the same batches of 32 in arrival order (log-normal
 lengths, mean about 36 tokens, at most 128), on 2 threads. Rounds alternate between engines; a figure is the median
@@ -27,11 +27,15 @@ THREADS = 2
 
 
 def natural_batches(batches: int, size: int = 32, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Padded ids and masks of texts whose lengths are log-normal, in arrival order."""
+    """Padded ids and masks of texts whose lengths are log-normal, in arrival order.
+
+    A standard deviation of 0.6 is what real texts show: the sentences of wikitext-2 have it, and it is the mean over
+    news, reviews, premises, plays and Chinese CVs (0.33 to 0.81). Twelve batches bring the padding near its mean.
+    """
     random = np.random.default_rng(seed)
     made = []
     for _ in range(batches):
-        lengths = np.clip(np.exp(random.normal(np.log(29), 0.65, size)).round(), 4, 128).astype(int)
+        lengths = np.clip(np.exp(random.normal(np.log(30), 0.6, size)).round(), 4, 128).astype(int)
         mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
         made.append((random.integers(1000, 30000, mask.shape) * mask, mask))
     return made
@@ -125,7 +129,7 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=["6x384", "12x768"], help="layers x width")
     parser.add_argument("--engines", nargs="+", default=list(engines.NAMES), choices=engines.NAMES)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=8)
+    parser.add_argument("--batches", type=int, default=12)
     parser.add_argument("--json", type=Path, default=Path("bench/results/encode.json"))
     parser.add_argument("--probe", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

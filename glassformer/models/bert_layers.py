@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError
 from ..nn.attention import SelfAttention, prune_attention
+from ..nn.cache import own_and_crossed
 from ..nn.feedforward import AddNorm, Intermediate, in_chunks
 from ..nn.stream import Layout
 from .body import LayerStack
@@ -52,7 +53,7 @@ class BertLayer(nn.Module):
         source: Layout | None = None,
     ) -> tuple:
         """(hidden states, then self and cross weights if asked for, then the cache if `use_cache`)"""
-        own, crossed = (None, None) if past_key_value is None else (past_key_value[:2], past_key_value[2:] or None)
+        own, crossed = own_and_crossed(past_key_value)
         wanted = {"output_attentions": output_attentions, "use_cache": use_cache, "layout": layout}
         attended, *seen = self.attention(hidden_states, attention_mask, head_mask, past_key_value=own, **wanted)
         cache = seen.pop() if use_cache else ()

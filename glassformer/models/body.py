@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
+from ..nn.cache import Cache
 from ..nn.mask import arrange, check_ids, check_tensor
 from ..nn.stream import Layout
 from .base import PreTrainedModel
@@ -32,20 +35,24 @@ class Body(PreTrainedModel):
         inputs_embeds: Tensor | None = None,
         encoder_hidden_states: Tensor | None = None,
         encoder_attention_mask: Tensor | None = None,
-        past_key_values: tuple | None = None,
+        past_key_values: Cache | tuple | None = None,
         use_cache: bool | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         whole: bool = False,
     ) -> BodyOutput:
-        """The forward pass up to its exit: rows of the stream and their layout, as the heads read them."""
+        """The forward pass up to its exit: rows of the stream and their layout, as the heads read them.
+
+        A `Cache` is read and filled in place; tuples of an earlier call are read and new ones returned.
+        """
         given = self.check_inputs(input_ids, inputs_embeds)
         batch, length = given.shape[:2]
         past = 0 if past_key_values is None else self.check_past(past_key_values, batch)
-        use_cache = self.is_decoder and (self.config.use_cache if use_cache is None else use_cache)
-        if not self.is_decoder and (encoder_hidden_states is not None or past):
+        cache = past_key_values if isinstance(past_key_values, Cache) else None
+        use_cache = cache is None and self.is_decoder and (self.config.use_cache if use_cache is None else use_cache)
+        if not self.is_decoder and (encoder_hidden_states is not None or past_key_values is not None):
             raise InputError("encoder_hidden_states and past_key_values are for decoders: set is_decoder=True")
-        if past + length > self.config.max_position_embeddings:
+        if (cache is None or position_ids is None) and past + length > self.config.max_position_embeddings:
             raise InputError(
                 f"{past + length} positions are more than max_position_embeddings {self.config.max_position_embeddings}"
             )
@@ -77,13 +84,16 @@ class Body(PreTrainedModel):
             encoder_hidden_states = source.pack(encoder_hidden_states)  # M C
 
         columns = layout.columns(given.device) + past
+        positions = columns if position_ids is None else pack_ids(position_ids, layout, "position_ids")
+        if cache is not None:
+            layout = replace(layout, distance=cache.distances(layout.unpack(positions)))
         ids = None if input_ids is None else layout.pack(input_ids)
         if ids is not None:
             check_ids(ids, self.get_input_embeddings().num_embeddings, "input_ids: id", layout)
         hidden = self.embeddings(  # N C
             ids,
             pack_ids(token_type_ids, layout, "token_type_ids"),
-            columns if position_ids is None else pack_ids(position_ids, layout, "position_ids"),
+            positions,
             None if inputs_embeds is None else layout.pack(inputs_embeds),
         )
         config = self.config
@@ -98,10 +108,16 @@ class Body(PreTrainedModel):
             layout=layout,
             source=source,
         )
-        return BodyOutput.of(encoded, layout, self.pool(encoded.last_hidden_state, layout))
+        out = BodyOutput.of(encoded, layout, self.pool(encoded.last_hidden_state, layout))
+        if cache is not None:
+            cache.length += length
+            out.past_key_values = cache
+        return out
 
-    def check_past(self, past_key_values: tuple, batch: int) -> int:
+    def check_past(self, past_key_values: Cache | tuple, batch: int) -> int:
         """How many tokens a cache of an earlier call holds."""
+        if isinstance(past_key_values, Cache) and len(past_key_values) == len(self.encoder.layer):
+            return past_key_values.length
         try:
             shapes = {tuple(layer[0].shape[i] for i in (0, 2)) for layer in past_key_values}
         except (TypeError, IndexError, AttributeError):

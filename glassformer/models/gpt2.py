@@ -16,6 +16,7 @@ from ..checkpoints.keymap import KeyMap, Row
 from ..errors import ConfigError, InputError
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import SelfAttention, prune_attention
+from ..nn.cache import own_and_crossed
 from ..nn.feedforward import Intermediate, Project, in_chunks
 from ..nn.mask import check_ids
 from ..nn.stream import Layout
@@ -248,7 +249,7 @@ class GPT2Layer(nn.Module):
         source: Layout | None = None,
     ) -> tuple:
         """(hidden states, then self and cross weights if asked for, then the cache if `use_cache`)"""
-        own, crossed = (None, None) if past_key_value is None else (past_key_value[:2], past_key_value[2:] or None)
+        own, crossed = own_and_crossed(past_key_value)
         wanted: dict[str, Any] = {"output_attentions": output_attentions, "use_cache": use_cache, "layout": layout}
         attended, *seen = self.attention(hidden_states, attention_mask, head_mask, past_key_value=own, **wanted)
         hidden_states = hidden_states + attended

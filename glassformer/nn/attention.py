@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError
+from .cache import Room
 from .stream import Layout, paired_runs
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
@@ -139,19 +140,47 @@ class SelfAttention(nn.Module):
         """... C -> N H D"""
         return x.reshape(-1, self.num_attention_heads, self.attention_head_size)
 
-    def relative_scores(self, q: Tensor, k: Tensor) -> Tensor:
+    def relative_scores_in(self, layout: Layout) -> ScoreBias:
         """How the distance between two positions speaks for their attention (Shaw et al. 2018, Huang et al. 2020)."""
-        queries, keys = q.shape[-2], k.shape[-2]
-        # The queries are the last positions of the keys' sequence: with a cache there are fewer of them.
-        last = torch.arange(keys - queries, keys, device=q.device)[:, None]
-        distance = last - torch.arange(keys, device=q.device)[None, :]
-        if keys > self.max_position_embeddings:
-            raise InputError(f"{keys} positions are more than max_position_embeddings {self.max_position_embeddings}")
-        embedding = self.distance_embedding(distance + self.max_position_embeddings - 1).to(q.dtype)  # T S D
-        scores = torch.einsum("bhtd,tsd->bhts", q, embedding)
-        if self.position_embedding_type == "relative_key_query":
-            scores = scores + torch.einsum("bhsd,tsd->bhts", k, embedding)
-        return scores
+
+        def relative_scores(q: Tensor, k: Tensor) -> Tensor:
+            queries, keys = q.shape[-2], k.shape[-2]
+            if layout.distance is not None:
+                distance = layout.distance  # B T S
+            elif keys > self.max_position_embeddings:
+                raise InputError(
+                    f"{keys} positions are more than max_position_embeddings {self.max_position_embeddings}"
+                )
+            else:  # the queries are the last positions of the keys' sequence: with a past there are fewer of them
+                last = torch.arange(keys - queries, keys, device=q.device)[:, None]
+                distance = (last - torch.arange(keys, device=q.device))[None]  # 1 T S
+            embedding = self.distance_embedding(distance + self.max_position_embeddings - 1).to(q.dtype)
+            embedding = embedding.expand(q.shape[0], -1, -1, -1)  # B T S D
+            scores = torch.einsum("bhtd,btsd->bhts", q, embedding)
+            if self.position_embedding_type == "relative_key_query":
+                scores = scores + torch.einsum("bhsd,btsd->bhts", k, embedding)
+            return scores
+
+        return relative_scores
+
+    def own_keys_and_values(self, x: Tensor, layout: Layout, past: Room | tuple | None) -> tuple[Tensor, Tensor]:
+        """Keys and values of the rows that are read (N H D), behind those of the past (B H S D) if there is one."""
+        k, v = self.split_heads(self.key(x)), self.split_heads(self.value(x))  # N H D
+        if past is None:
+            return k, v
+        if isinstance(past, Room):
+            everything = past.add(layout.heads(k), layout.heads(v))
+            return everything if past.cache.length else (k, v)
+        return torch.cat((past[0], layout.heads(k)), dim=2), torch.cat((past[1], layout.heads(v)), dim=2)
+
+    def source_keys_and_values(self, x: Tensor, source: Layout, past: Room | tuple | None) -> tuple[Tensor, Tensor]:
+        """Keys and values of the source (M H D), or what a past holds (B H S D): the source does not change."""
+        if isinstance(past, tuple):
+            return past
+        if past is not None and past.keys is not None:
+            return past.keys, past.values
+        k, v = self.split_heads(self.key(x)), self.split_heads(self.value(x))  # M H D
+        return (k, v) if past is None else past.fill(source.heads(k), source.heads(v))
 
     def forward(
         self,
@@ -160,7 +189,7 @@ class SelfAttention(nn.Module):
         head_mask: Tensor | None = None,
         encoder_hidden_states: Tensor | None = None,
         encoder_attention_mask: Tensor | None = None,
-        past_key_value: tuple[Tensor, Tensor] | None = None,
+        past_key_value: Room | tuple[Tensor, Tensor] | None = None,
         output_attentions: bool = False,
         use_cache: bool = False,
         layout: Layout | None = None,
@@ -168,6 +197,7 @@ class SelfAttention(nn.Module):
     ) -> tuple[Tensor, ...]:
         """Return (context,), then the weights if asked for, then (keys, values) if `use_cache`.
 
+        A `Room` of a cache is written in place; it is given without `use_cache`.
         Called directly on B T C the masks are additive (0 where seen), as `get_extended_attention_mask` makes them.
         """
         crossing = encoder_hidden_states is not None
@@ -177,15 +207,10 @@ class SelfAttention(nn.Module):
             source = Layout.full(*encoder_hidden_states.shape[:2], mask=encoder_attention_mask)
 
         q = self.split_heads(self.query(hidden_states))  # N H D
-        if crossing and past_key_value is not None:
-            k, v = past_key_value  # B H S D: the source does not change between steps
+        if crossing:
+            k, v = self.source_keys_and_values(encoder_hidden_states, source, past_key_value)
         else:
-            keys_from = encoder_hidden_states if crossing else hidden_states
-            k = self.split_heads(self.key(keys_from))  # M H D
-            v = self.split_heads(self.value(keys_from))  # M H D
-            if past_key_value is not None:
-                k = torch.cat((past_key_value[0], layout.heads(k)), dim=2)  # B H S D
-                v = torch.cat((past_key_value[1], layout.heads(v)), dim=2)
+            k, v = self.own_keys_and_values(hidden_states, layout, past_key_value)
         y, weights = attend(
             q,
             k,
@@ -193,7 +218,7 @@ class SelfAttention(nn.Module):
             layout,
             source if crossing else None,
             scale=self.scale,
-            score_bias=None if self.position_embedding_type == "absolute" else self.relative_scores,
+            score_bias=None if self.position_embedding_type == "absolute" else self.relative_scores_in(layout),
             head_mask=head_mask,
             dropout=self.dropout.p if self.training else 0.0,
             want_weights=output_attentions,

@@ -44,6 +44,7 @@ class Layout:
     index: Tensor | None = None  # N: place of each row in the flattened batch; None when every place is taken in order
     mask: Tensor | None = None  # added to the scores, broadcast to B H T S; only where runs cannot say who sees whom
     causal: bool = False
+    distance: Tensor | None = None  # B T S: from key to query, where columns do not tell it
 
     @classmethod
     def full(cls, batch: int, length: int, mask: Tensor | None = None, causal: bool = False) -> Layout:
@@ -114,9 +115,20 @@ class Layout:
 
     def first(self, rows: Tensor) -> Tensor:
         """The first real token of every sequence, in the batch's order: N C -> B C."""
+        return self.pick(rows, 0)
+
+    def last(self, rows: Tensor) -> Tensor:
+        """The last real token of every sequence, in the batch's order: N C -> B C."""
+        return self.pick(rows, -1)
+
+    def pick(self, rows: Tensor, which: int) -> Tensor:
         if self.index is None:
-            return rows.reshape(self.batch, self.length, -1)[:, 0]
-        place = {member: run.start + i * run.length for run in self.runs for i, member in enumerate(run.members)}
+            return rows.reshape(self.batch, self.length, -1)[:, which]
+        place = {
+            member: run.start + i * run.length + which % run.length
+            for run in self.runs
+            for i, member in enumerate(run.members)
+        }
         return rows[[place[member] for member in range(self.batch)]]
 
     def with_mask(self, mask: Tensor | None) -> Layout:

@@ -1,0 +1,120 @@
+"""What a decoder has read: keys and values of every layer, written into room that is made once.
+
+Given to a decoder as `past_key_values`, a `Cache` is filled in place: nothing is copied when a token is added. A column
+holds one token of every sequence. Several continuations of one prompt can stand in one sequence, each in columns of
+its own; a mask per query (B T S) then says which columns belong to whose past, so that the prompt is kept once.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..errors import InputError
+
+
+class Room:
+    """Keys and values of one attention, B H S D, at the front of a larger block."""
+
+    def __init__(self, cache: Cache):
+        self.cache = cache
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    def add(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Write B H T D behind the columns that are filled; returns all that is there now."""
+        filled = self.cache.length
+        end = filled + keys.shape[2]
+        if end > self.cache.capacity:
+            raise InputError(f"{end} columns are more than the cache's capacity of {self.cache.capacity}")
+        if self.keys is None:
+            shape = (keys.shape[0], keys.shape[1], self.cache.capacity, keys.shape[3])
+            self.keys, self.values = keys.new_empty(shape), values.new_empty(shape)
+        self.keys[:, :, filled:end] = keys
+        self.values[:, :, filled:end] = values
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def fill(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep B H S D as they are: what cross-attention reads does not grow."""
+        self.keys, self.values = keys, values
+        return keys, values
+
+    def select(self, rows: Tensor) -> None:
+        if self.keys is not None:
+            self.keys, self.values = self.keys[rows], self.values[rows]
+
+    def gather(self, columns: Tensor) -> None:
+        """Move the columns (B S') to the front, in the given order."""
+        index = columns[:, None, :, None].expand(-1, self.keys.shape[1], -1, self.keys.shape[3])
+        for block in (self.keys, self.values):
+            block[:, :, : columns.shape[1]] = block.gather(2, index)
+
+
+class LayerCache:
+    """The room of one layer: for its own tokens, and for the source that its cross-attention reads."""
+
+    def __init__(self, cache: Cache):
+        self.own = Room(cache)
+        self.crossed = Room(cache)
+
+
+class Cache:
+    """Keys and values of all layers; the first `length` columns are filled.
+
+    >>> import torch
+    >>> cache = Cache(layers=2, capacity=8)
+    >>> _ = cache[0].own.add(torch.ones(1, 4, 3, 5), torch.ones(1, 4, 3, 5))
+    >>> cache[0].own.keys.shape
+    torch.Size([1, 4, 8, 5])
+    """
+
+    def __init__(self, layers: int, capacity: int):
+        self.capacity = capacity
+        self.length = 0
+        self.layers = [LayerCache(self) for _ in range(layers)]
+        self.positions: Tensor | None = None  # B capacity: the position in its text that a column's token has
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, layer: int) -> LayerCache:
+        return self.layers[layer]
+
+    @property
+    def bytes(self) -> int:
+        """How much memory the room takes."""
+        rooms = [room for layer in self.layers for room in (layer.own, layer.crossed) if room.keys is not None]
+        return sum(2 * room.keys.numel() * room.keys.element_size() for room in rooms)
+
+    def distances(self, positions: Tensor) -> Tensor | None:
+        """Note the positions (B T) of what is read now; how far from them all keys are (B T S), given a past."""
+        end = self.length + positions.shape[1]
+        if self.positions is None:
+            self.positions = positions.new_zeros(positions.shape[0], self.capacity)
+        self.positions[:, self.length : end] = positions
+        return positions[:, :, None] - self.positions[:, None, :end] if self.length else None
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these sequences, in this order; one may be named more than once."""
+        self.positions = self.positions[rows]
+        for layer in self.layers:
+            layer.own.select(rows)
+            layer.crossed.select(rows)
+
+    def gather(self, columns: Tensor) -> None:
+        """Keep of every sequence only these columns (B S'), in this order."""
+        self.positions[:, : columns.shape[1]] = self.positions.gather(1, columns)
+        for layer in self.layers:
+            layer.own.gather(columns)
+        self.length = columns.shape[1]
+
+
+Past = LayerCache | tuple[Tensor, ...]
+
+
+def own_and_crossed(past: Past | None) -> tuple[Room | tuple | None, Room | tuple | None]:
+    """What a layer keeps, in its two parts: for its own attention and for its cross-attention."""
+    if past is None:
+        return None, None
+    if isinstance(past, LayerCache):
+        return past.own, past.crossed
+    return past[:2], past[2:] or None
