@@ -38,6 +38,7 @@ _HOMES = {
     "models.auto": """AutoConfig AutoModel AutoModelForPreTraining AutoModelForMaskedLM AutoModelForCausalLM
         AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForMultipleChoice
         AutoModelForTokenClassification AutoModelForQuestionAnswering""",
+    "generate.config": "GenerationConfig",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -33,6 +33,9 @@ from .errors import (
 from .errors import (
     WeightsError as WeightsError,
 )
+from .generate.config import (
+    GenerationConfig as GenerationConfig,
+)
 from .models.auto import (
     AutoConfig as AutoConfig,
 )

@@ -1,0 +1,326 @@
+"""`GenerationConfig`: the settings of a generation under the names that users know, and their file."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import json
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..checkpoints.config import Check, PretrainedConfig, choice, flag, whole
+from ..checkpoints.files import make_folder, read_json, write_atomically
+from ..checkpoints.hub import find_folder
+from ..errors import ArgumentError, ConfigError, nearest
+from .foreign import FOREIGN, refuse_foreign, unheeded
+
+log = logging.getLogger("glassformer")
+
+GENERATION_CONFIG_FILE = "generation_config.json"
+TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+# What old libraries wrote into every config.json whether anybody had chosen it or not, where it is not our default.
+OLD_DEFAULTS = {"max_length": 20}
+
+
+@functools.lru_cache(maxsize=256)
+def say_once(sentence: str) -> None:
+    log.warning(sentence)
+
+
+def real(default: float | None, accepted: str, fits: Any, optional: bool = False) -> Any:
+    """A finite number that `fits`; errors say what is `accepted`."""
+
+    def check(name: str, value: Any) -> float:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        if not is_number or not fits(value):
+            raise ConfigError(f"{name} must be {accepted}, got {value!r:.60}")
+        return value
+
+    return checked(default, check)
+
+
+def checked(default: Any, check: Check) -> Any:
+    return field(default=default, metadata={"check": check})
+
+
+def is_token(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def is_tokens(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) > 0 and all(map(is_token, value))
+
+
+def check_end(name: str, value: Any) -> int | list[int]:
+    if not is_token(value) and not is_tokens(value):
+        raise ConfigError(f"{name} must be a token id or a list of them, got {value!r:.60}")
+    return value if is_token(value) else list(value)
+
+
+def check_tokens(name: str, value: Any) -> list[int]:
+    if not is_tokens(value) and value != []:
+        raise ConfigError(f"{name} must be a list of token ids, got {value!r:.60}")
+    return list(value)
+
+
+def check_words(name: str, value: Any) -> list[list[int]]:
+    if not isinstance(value, (list, tuple)) or not all(map(is_tokens, value)):
+        raise ConfigError(f"{name} must be a list of words, each a list of token ids, got {value!r:.60}")
+    return [list(word) for word in value]
+
+
+def check_forced_words(name: str, value: Any) -> list:
+    """Words, or lists of words of which one must be said."""
+    if not isinstance(value, (list, tuple)):
+        raise ConfigError(f"{name} must be a list of words, each a list of token ids, got {value!r:.60}")
+    words = []
+    for one in value:
+        alternatives = isinstance(one, (list, tuple)) and len(one) > 0 and all(map(is_tokens, one))
+        if not alternatives and not is_tokens(one):
+            raise ConfigError(f"{name} must hold words as token ids, or lists of such words, got {one!r:.60}")
+        words.append([list(word) for word in one] if alternatives else list(one))
+    return words
+
+
+def check_strings(name: str, value: Any) -> list[str]:
+    strings = [value] if isinstance(value, str) else value
+    if not isinstance(strings, (list, tuple)) or not all(isinstance(one, str) and one for one in strings):
+        raise ConfigError(f"{name} must be a string or a list of strings, none of them empty, got {value!r:.60}")
+    return list(strings)
+
+
+def check_early_stopping(name: str, value: Any) -> bool | str:
+    if not isinstance(value, bool) and value != "never":
+        raise ConfigError(f"{name} must be True, False or 'never', got {value!r:.60}")
+    return value
+
+
+@dataclass(init=False, repr=False, eq=False)
+class GenerationConfig:
+    """How a model continues a text. Lengths count a sequence's own tokens, never its padding.
+
+    A field that is not given, or given as None, is left to the model's own settings and then to the defaults below.
+
+    >>> GenerationConfig(do_sample=True, top_p=0.9).given
+    {'do_sample': True, 'top_p': 0.9}
+    """
+
+    # How long
+    max_length: int | None = whole(None, optional=True)  # prompt and new tokens together
+    max_new_tokens: int | None = whole(None, optional=True)
+    min_length: int = whole(0, low=0)
+    min_new_tokens: int | None = whole(None, low=0, optional=True)
+    early_stopping: bool | str = checked(False, check_early_stopping)  # when a beam search is satisfied
+    stop_strings: list[str] | None = checked(None, check_strings)
+    on_full_context: str = choice("stop", ("stop", "slide"))  # "slide": forget the oldest half and read on
+
+    # Which strategy
+    do_sample: bool = flag(False)
+    num_beams: int = whole(1)
+    num_beam_groups: int = whole(1)
+    diversity_penalty: float = real(0.0, "a number from 0", lambda x: x >= 0)
+    penalty_alpha: float | None = real(None, "a number from 0 to 1", lambda x: 0 <= x <= 1)  # contrastive search
+    force_words_ids: list | None = checked(None, check_forced_words)
+    num_return_sequences: int = whole(1)
+    length_penalty: float = real(1.0, "a number", lambda x: True)
+    length_penalty_counts: str = choice("all", ("all", "new"))  # all tokens of a sequence, or only its new ones
+    use_cache: bool = flag(True)
+
+    # What sampling draws from
+    temperature: float = real(1.0, "above 0 (for the likeliest word always, do_sample=False)", lambda x: x > 0)
+    top_k: int = whole(50, low=0)  # 0: all words
+    top_p: float = real(1.0, "above 0 and at most 1", lambda x: 0 < x <= 1)
+    min_p: float | None = real(None, "a number from 0 to 1", lambda x: 0 <= x <= 1)
+    typical_p: float = real(1.0, "above 0 and at most 1", lambda x: 0 < x <= 1)
+    epsilon_cutoff: float = real(0.0, "at least 0 and below 1", lambda x: 0 <= x < 1)
+    eta_cutoff: float = real(0.0, "at least 0 and below 1", lambda x: 0 <= x < 1)
+
+    # What is said and not said
+    repetition_penalty: float = real(1.0, "above 0", lambda x: x > 0)
+    no_repeat_ngram_size: int = whole(0, low=0)
+    bad_words_ids: list[list[int]] | None = checked(None, check_words)
+    suppress_tokens: list[int] | None = checked(None, check_tokens)
+    begin_suppress_tokens: list[int] | None = checked(None, check_tokens)
+    forced_bos_token_id: int | None = whole(None, low=0, optional=True)
+    forced_eos_token_id: int | list[int] | None = checked(None, check_end)
+    renormalize_logits: bool = flag(False)
+
+    # Tokens
+    bos_token_id: int | None = whole(None, low=0, optional=True)
+    eos_token_id: int | list[int] | None = checked(None, check_end)
+    pad_token_id: int | None = whole(None, low=0, optional=True)
+    decoder_start_token_id: int | None = whole(None, low=0, optional=True)
+
+    # What is returned
+    return_dict_in_generate: bool = flag(False)
+    output_scores: bool = flag(False)
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__["extra"] = {}  # keys of a file that nothing here reads
+        self.__dict__["origin"] = ""  # the file that the settings came from
+        self.update(fields)
+
+    @classmethod
+    def field_names(cls) -> list[str]:
+        return [spec.name for spec in dataclasses.fields(cls)]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields that were given a value; all others have their default."""
+        return {name: self.__dict__[name] for name in self.field_names() if name in self.__dict__}
+
+    def update(self, fields: Mapping[str, Any]) -> None:
+        """Set several fields; a name that is no field raises and suggests."""
+        for name in fields:
+            if name not in self.__dataclass_fields__ and name not in FOREIGN:
+                raise ArgumentError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in FOREIGN:
+            refuse_foreign(name, value)
+            self.extra[name] = value
+            return
+        spec = self.__dataclass_fields__.get(name)
+        if spec is None:
+            raise ConfigError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
+        if value is None:
+            self.__dict__.pop(name, None)
+        else:
+            self.__dict__[name] = spec.metadata["check"](name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        extra = self.__dict__.get("extra", {})
+        if name in extra:
+            return extra[name]
+        raise AttributeError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], **fields: Any) -> GenerationConfig:
+        """Make settings from the keys of a generation_config.json; `fields` win over them.
+
+        Keys that are no fields are kept and written back; those that would change the text are told.
+        """
+        config = cls()
+        for name, value in values.items():
+            if name not in cls.__dataclass_fields__:
+                config.extra[name] = value
+            elif name not in TOKENS or value != -1:  # some files write -1 for a token that there is not
+                setattr(config, name, value)
+        config.say_what_is_unheeded()
+        config.update(fields)
+        return config
+
+    def say_what_is_unheeded(self) -> None:
+        for sentence in unheeded(self.extra):
+            say_once(f"a setting of the model's generation is not computed: {sentence}")
+        for name in self.extra:
+            close = difflib.get_close_matches(name, self.field_names(), n=1, cutoff=0.93)
+            if close and name not in FOREIGN:
+                say_once(f"{name!r} is no setting of a generation and is not read, did you mean {close[0]!r}?")
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | Path,
+        *,
+        cache_dir: str | Path | None = None,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        local_files_only: bool = False,
+        endpoint: str | list[str] | None = None,
+        **fields: Any,
+    ) -> GenerationConfig:
+        """Read the generation_config.json of a folder or a hub name; further keywords are fields to set.
+
+        >>> GenerationConfig.from_pretrained("./gpt2/", max_new_tokens=40)  # doctest: +SKIP
+        """
+        folder = find_folder(
+            name_or_path,
+            files=((GENERATION_CONFIG_FILE,),),
+            cache_dir=cache_dir,
+            revision=revision,
+            token=token,
+            local_files_only=local_files_only,
+            endpoint=endpoint,
+        )
+        path = folder / GENERATION_CONFIG_FILE
+        if not path.exists():
+            raise ConfigError(
+                f"{folder} holds no {GENERATION_CONFIG_FILE}; what its config.json says of generation is read by "
+                f"GenerationConfig.from_model_config"
+            )
+        try:
+            config = cls.from_dict(read_json(path, GENERATION_CONFIG_FILE))
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+        config.__dict__["origin"] = GENERATION_CONFIG_FILE
+        config.update(fields)
+        return config
+
+    @classmethod
+    def from_model_config(cls, config: PretrainedConfig | Mapping[str, Any]) -> GenerationConfig:
+        """What a config.json says of generation: its tokens, and the settings that old libraries kept there."""
+        values = config.to_dict() if isinstance(config, PretrainedConfig) else dict(config)
+        inner = next((values[part] for part in ("decoder", "generator", "text_config") if values.get(part)), {})
+        settings = cls()
+        for source in (values, inner):  # of two parts, what the outer one says counts
+            for spec in dataclasses.fields(cls):
+                value = source.get(spec.name)
+                chosen = value not in (None, spec.default, OLD_DEFAULTS.get(spec.name), -1)
+                if chosen and spec.name not in settings.given:
+                    setattr(settings, spec.name, value)
+        if values.get("force_bos_token_to_be_generated"):
+            settings.forced_bos_token_id = settings.bos_token_id
+        settings.__dict__["origin"] = "config.json"
+        return settings
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, and the keys of its file that nothing here reads."""
+        values = {name: getattr(self, name) for name in self.field_names()}
+        return json.loads(json.dumps({**self.extra, **values}))
+
+    def to_diff_dict(self) -> dict[str, Any]:
+        """What a generation_config.json holds: the fields that were given."""
+        values = {**self.extra, **self.given}
+        values.pop("_from_model_config", None)  # it tells other libraries to look into config.json instead
+        return dict(sorted(values.items()))
+
+    def to_json_string(self) -> str:
+        return json.dumps(self.to_diff_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write generation_config.json into `folder`."""
+        make_folder(folder)
+        write_atomically(Path(folder) / GENERATION_CONFIG_FILE, self.to_json_string())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} {self.to_json_string()}"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def task_settings(config: PretrainedConfig, task: str) -> GenerationConfig | None:
+    """What a config.json asks for in one task, such as "text-generation"; None if it says nothing of it.
+
+    Pass it as `generation_config`: it counts before the model's own settings and behind those of a call.
+    """
+    values = (config.task_specific_params or {}).get(task)
+    if not values:
+        return None
+    settings = GenerationConfig.from_dict(values)
+    settings.__dict__["origin"] = f"task_specific_params[{task!r}] in config.json"
+    return settings
