@@ -28,8 +28,9 @@ ORDER = (
     "serve",
     "cli",
 )
-# A tokenizer reads and writes files: it may reach down for that, when it does so and not when it is imported.
-LATE = {("text", "checkpoints")}
+# A tokenizer reads and writes files, a model writes texts: they may reach down for that, when they do it and not when
+# they are imported.
+LATE = {("text", "checkpoints"), ("models", "generate")}
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool, int]]:

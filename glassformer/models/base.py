@@ -318,6 +318,7 @@ class PreTrainedModel(nn.Module, metaclass=ModelType):
         model.load_report.notes = token_notes(config)
         model.draw_missing_weights()
         model.config.name_or_path = str(name_or_path)
+        model.read_generation_config(folder)
         model.say_what_was_found(name_or_path)
         model.eval()
         return (model, model.load_report.as_loading_info()) if output_loading_info else model
@@ -374,6 +375,9 @@ class PreTrainedModel(nn.Module, metaclass=ModelType):
         idle = report.unused + report.leftovers
         if idle:
             log.info("%s: %d weights of %s are not used: %s", name, len(idle), name_or_path, ", ".join(idle))
+
+    def read_generation_config(self, folder: Path) -> None:
+        """Models that generate take over what the checkpoint says about it."""
 
     def save_pretrained(
         self, save_directory: str | Path, *, max_shard_size: int | str = "5GB", safe_serialization: bool = True

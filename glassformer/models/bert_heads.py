@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..nn.activation import ACTIVATIONS
 from ..nn.loss import label_loss
 from .bert import BertConfig, BertModel, BertPreTrainedModel
+from .generation import Generates
 from .heads import (
     ForMaskedLM,
     ForMultipleChoice,
@@ -169,7 +170,7 @@ class BertForMaskedLM(ScoresWords, ForMaskedLM):
         self.post_init()
 
 
-class BertLMHeadModel(ScoresWords):
+class BertLMHeadModel(Generates, ScoresWords):
     """BERT as a decoder: the next word, from left to right."""
 
     def __init__(self, config: BertConfig):

@@ -1,0 +1,186 @@
+"""`model.generate`: from prompts and settings to sequences."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..nn.mask import check_mask, check_tensor
+from .beams import beam_search
+from .config import GenerationConfig
+from .contrastive import contrast
+from .job import Found, GenerateOutput, Job, assemble
+from .processors import rules_for
+from .reader import Reader, Rereader
+from .sampling import make_generators
+from .search import one_by_one
+from .settings import resolve
+from .stopping import stop_strings
+
+log = logging.getLogger("glassformer")
+
+
+class Generation:
+    """One call of `generate`, from its arguments to its result; iterate over `steps` to see it happen."""
+
+    def __init__(
+        self,
+        model,
+        inputs: Tensor | None = None,
+        generation_config: GenerationConfig | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+        generator: Any = None,
+        tokenizer: Any = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        **settings: Any,
+    ):
+        if not model.base_model.is_decoder:
+            raise InputError(f"{type(model).__name__} sees the words it should predict: load it with is_decoder=True")
+        self.model = model
+        source = {"encoder_hidden_states": encoder_hidden_states, "encoder_attention_mask": encoder_attention_mask}
+        self.source = {name: value for name, value in source.items() if value is not None}
+        prompts = real_tokens(inputs, attention_mask, pad_in(model, generation_config, settings))
+        plan = resolve(
+            model,
+            generation_config,
+            settings,
+            [max(len(prompt), 1) for prompt in prompts],
+            has_tokenizer=tokenizer is not None,
+            has_generator=generator is not None,
+        )
+        self.plan = plan
+        prompts = [prompt or begin_of_text(plan.settings) for prompt in prompts]
+        limits = [len(prompt) + new for prompt, new in zip(prompts, plan.new_tokens, strict=True)]
+        starts = [len(prompt) for prompt in prompts]
+        copies = 1 if plan.settings.num_beams > 1 else plan.settings.num_return_sequences
+        self.given = as_given(inputs, prompts, model.device)
+        self.job = Job(
+            prompts=prompts,
+            limits=limits,
+            settings=plan.settings,
+            eos=plan.eos,
+            rules=rules_for(plan.settings, plan.eos, starts, limits),
+            generators=make_generators(generator, len(prompts) * copies, model.device),
+            says_stop=stop_strings(plan.settings.stop_strings, tokenizer),
+            context=model.config.max_position_embeddings,
+        )
+
+    def make_reader(self, room: int) -> Reader | Rereader:
+        return (Reader if self.job.settings.use_cache else Rereader)(self.model, room, dict(self.source))
+
+    def steps(self) -> Iterator[list[tuple[int, int]]]:
+        """The (sequence, token) pairs of every step; returns what was found."""
+        settings = self.job.settings
+        if settings.num_beams > 1:
+            search = beam_search(self.job, self.make_reader)
+        elif settings.penalty_alpha and settings.top_k > 1 and not settings.do_sample:
+            search = contrast(self.job, self.make_reader)
+        else:
+            search = one_by_one(self.job, self.make_reader)
+        while True:
+            with torch.no_grad(), evaluating(self.model):  # never while the caller looks at a step
+                try:
+                    said = next(search)
+                except StopIteration as end:
+                    return end.value
+            yield said
+
+    def result(self, found: Found) -> Tensor | GenerateOutput:
+        return assemble(self.given, found, self.job.settings, self.plan.pad)
+
+
+def generate(model, inputs: Tensor | None = None, *arguments: Any, streamer: Any = None, **settings: Any):
+    """Continue prompts (B T, padded on either side) as the settings say; see `GenerationConfig` for them.
+
+    Returns B T, or a `GenerateOutput` with `return_dict_in_generate=True`.
+    """
+    generation = Generation(model, inputs, *arguments, **settings)
+    if streamer is not None:
+        if len(generation.given) > 1 or generation.job.settings.num_return_sequences > 1:
+            raise InputError("a streamer takes one sequence at a time")
+        if generation.job.settings.num_beams > 1:
+            raise InputError("a beam search knows its text only at the end: a streamer needs num_beams=1")
+        streamer.put(generation.given.cpu())
+    steps = generation.steps()
+    while True:
+        try:
+            said = next(steps)
+        except StopIteration as end:
+            if streamer is not None:
+                streamer.end()
+            return generation.result(end.value)
+        if streamer is not None:
+            streamer.put(torch.tensor([token for _, token in said]))
+
+
+@contextmanager
+def evaluating(model) -> Iterator[None]:
+    """Without dropout, whatever the model was doing before."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def pad_in(model, generation_config: GenerationConfig | None, settings: dict) -> int | None:
+    """The token that pads the prompts, as far as the call and the model know it."""
+    for known in (settings.get("pad_token_id"), getattr(generation_config, "pad_token_id", None)):
+        if known is not None:
+            return known
+    return model.generation_config.pad_token_id
+
+
+def real_tokens(inputs: Tensor | None, attention_mask: Tensor | None, pad: int | None) -> list[list[int]]:
+    """Each prompt's own tokens. Without a mask, runs of the padding token at either end are taken for padding."""
+    if inputs is None:
+        return [[]]
+    if hasattr(inputs, "keys"):
+        raise InputError("an encoding is passed with two stars: model.generate(**batch)")
+    check_tensor(inputs, "input_ids")
+    if inputs.dim() != 2 or not len(inputs):
+        raise InputError(f"input_ids must have the shape B T, got {list(inputs.shape)}")
+    if attention_mask is None:
+        rows = inputs.tolist()
+        padded = pad is not None and any(row and (row[0] == pad or row[-1] == pad) for row in rows)
+        if not padded:
+            return rows
+        log.warning("no attention_mask: token %d at the ends of the prompts is taken for padding", pad)
+        attention_mask = inside(inputs != pad)
+    check_mask(attention_mask, *inputs.shape)
+    if attention_mask.dim() != 2:
+        raise InputError(f"attention_mask must have the shape B T, got {list(attention_mask.shape)}")
+    seen = attention_mask.bool().cpu()
+    if bool((inside(seen) != seen).any()):
+        row = (inside(seen) != seen).any(1).nonzero()[0].item()
+        raise InputError(f"attention_mask has holes in prompt {row}: only the ends of a prompt can be padding")
+    return [ids[mask].tolist() for ids, mask in zip(inputs.cpu(), seen, strict=True)]
+
+
+def inside(marked: Tensor) -> Tensor:
+    """All places between the first and the last marked one of each row."""
+    marked = marked.int()
+    return (marked.cumsum(1) > 0) & (marked.flip(1).cumsum(1).flip(1) > 0)
+
+
+def begin_of_text(settings: GenerationConfig) -> list[int]:
+    """What an empty prompt is."""
+    if settings.bos_token_id is None:
+        raise InputError("an empty prompt needs a bos_token_id to begin with; the model names none")
+    return [settings.bos_token_id]
+
+
+def as_given(inputs: Tensor | None, prompts: list[list[int]], device: torch.device) -> Tensor:
+    """The prompts as they stand in the result."""
+    if inputs is None or not inputs.shape[1]:
+        return torch.tensor(prompts, device=device)
+    return inputs.to(device)

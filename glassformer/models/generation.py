@@ -1,0 +1,64 @@
+"""What models that predict the next word can do with it: write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from ..generate.config import GenerationConfig
+    from ..generate.job import GenerateOutput
+
+
+class Generates:
+    """A model whose `word_logits` (N C -> N V) score the word that follows each row."""
+
+    _generation_config: GenerationConfig | None = None
+
+    @property
+    def generation_config(self) -> GenerationConfig:
+        """How this model generates unless a call says otherwise: generation_config.json, else what its config says."""
+        if self._generation_config is None:
+            from ..generate.config import GenerationConfig
+
+            self._generation_config = GenerationConfig.from_model_config(self.config)
+        return self._generation_config
+
+    @generation_config.setter
+    def generation_config(self, value: GenerationConfig) -> None:
+        self._generation_config = value
+
+    def generate(
+        self,
+        inputs: Tensor | None = None,
+        generation_config: GenerationConfig | None = None,
+        *,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        **settings: Any,
+    ) -> Tensor | GenerateOutput:
+        """Continue prompts (B T, padded on either side or not at all).
+
+        Settings have the names of `GenerationConfig`; besides, `generator` takes a torch.Generator or a seed, or one
+        for each sequence; `tokenizer` reads `stop_strings`; `streamer` is told every token. Every prompt of a batch
+        gets what it gets alone.
+
+        >>> model.generate(ids, max_new_tokens=20, num_beams=4)  # doctest: +SKIP
+        """
+        from ..generate.engine import generate
+
+        given = inputs if input_ids is None else input_ids
+        return generate(self, given, generation_config, attention_mask=attention_mask, **settings)
+
+    def read_generation_config(self, folder: Path) -> None:
+        """Take over what the checkpoint says about generation."""
+        from ..generate.config import GenerationConfig
+
+        if (folder / "generation_config.json").is_file():
+            self._generation_config = GenerationConfig.from_pretrained(folder)
+
+    def save_pretrained(self, save_directory: str | Path, **options: Any) -> None:
+        super().save_pretrained(save_directory, **options)
+        self.generation_config.save_pretrained(save_directory)
