@@ -1,4 +1,4 @@
-"""The heads of encoders: one forward per task, shared by every architecture that has the task.
+"""The heads: one forward per task, shared by every architecture that has the task.
 
 A class here names its parts (`dropout`, `classifier`, ...); the architecture makes them and brings the body.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import InputError
 from ..nn.loss import IGNORED, label_loss, span_loss, text_loss
@@ -17,12 +18,14 @@ from ..nn.mask import check_tensor
 from .base import PreTrainedModel
 from .outputs import (
     BodyOutput,
+    CausalLMOutputWithCrossAttentions,
     MaskedLMOutput,
     ModelOutput,
     MultipleChoiceModelOutput,
     NextSentencePredictorOutput,
     QuestionAnsweringModelOutput,
     SequenceClassifierOutput,
+    SequenceClassifierOutputWithPast,
     TokenClassifierOutput,
 )
 
@@ -35,6 +38,92 @@ class HeadModel(PreTrainedModel):
     def finish(self, kind: type[ModelOutput], body: BodyOutput, return_dict: bool | None, **values: Tensor | None):
         out = kind(**values, hidden_states=body.hidden_states, attentions=body.attentions)
         return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+
+    def text_logits(self, body: BodyOutput) -> Tensor:
+        """What a head that judges whole texts makes of the one vector of each: B C -> B L."""
+        return self.classifier(self.dropout(body.pooled))
+
+
+class LinearScores(PreTrainedModel):
+    """A model that scores the vocabulary with one linear layer; its weights are those of the word embeddings."""
+
+    scorer: ClassVar[str] = "lm_head"  # what the layer is called
+
+    def get_output_embeddings(self) -> nn.Linear:
+        return getattr(self, self.scorer)
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        setattr(self, self.scorer, new_embeddings)
+
+    def tied_names(self) -> dict[str, str]:
+        if not self.config.tie_word_embeddings:
+            return {}
+        return {f"{self.scorer}.weight": f"{self.base_model_prefix}.embeddings.word_embeddings.weight"}
+
+    def word_logits(self, rows: Tensor) -> Tensor:
+        """N C -> N V"""
+        return self.get_output_embeddings()(rows)
+
+    def _resize_output(self, size: int, shared: int) -> None:
+        old = self.get_output_embeddings()
+        new = nn.Linear(old.in_features, size, bias=old.bias is not None, device="meta")
+        if old.bias is not None:
+            bias = torch.cat((old.bias.data[:shared], old.bias.data.new_zeros(size - shared)))
+            new.bias = nn.Parameter(bias, requires_grad=old.bias.requires_grad)
+        if not self.config.tie_word_embeddings:
+            weight = old.weight.data.new_empty(size, old.in_features).normal_(0.0, self.config.initializer_range)
+            weight[:shared] = old.weight.data[:shared]
+            new.weight = nn.Parameter(weight, requires_grad=old.weight.requires_grad)
+        self.set_output_embeddings(new)
+
+
+class NextWordModel(LinearScores):
+    """Which word comes next?"""
+
+    def predict(
+        self, body: BodyOutput, labels: Tensor | None, return_dict: bool | None
+    ) -> CausalLMOutputWithCrossAttentions | tuple:
+        """What a forward returns; `labels` are the input itself and shifted here."""
+        _, logits = score_tokens(self.word_logits, body)  # B T V
+        out = CausalLMOutputWithCrossAttentions(
+            loss=None if labels is None else next_word_loss(logits, labels, body),
+            logits=logits,
+            past_key_values=body.past_key_values,
+            hidden_states=body.hidden_states,
+            attentions=body.attentions,
+            cross_attentions=body.cross_attentions,
+        )
+        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+
+
+class LastTokenModel(PreTrainedModel):
+    """A label for a text, judged from its last token, the only one that has seen all others."""
+
+    def judge(
+        self, body: BodyOutput, input_ids: Tensor | None, labels: Tensor | None, return_dict: bool | None
+    ) -> SequenceClassifierOutputWithPast | tuple:
+        """What a forward returns."""
+        logits = self.score(self.last_tokens(body, input_ids))  # B L
+        out = SequenceClassifierOutputWithPast(
+            loss=None if labels is None else text_loss(logits, labels, problem_type(self, labels)),
+            logits=logits,
+            past_key_values=body.past_key_values,
+            hidden_states=body.hidden_states,
+            attentions=body.attentions,
+        )
+        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+
+    def last_tokens(self, body: BodyOutput, input_ids: Tensor | None) -> Tensor:
+        """The vector of every text's last token: the last that is no padding."""
+        layout, padding = body.layout, self.config.pad_token_id
+        real = layout.unpack(torch.ones_like(body.rows[:, 0])).bool()  # B T
+        if padding is not None and input_ids is not None:
+            real = real & (input_ids != padding)
+        elif layout.batch > 1 and layout.index is None and padding is None and input_ids is not None:
+            raise InputError("several texts need config.pad_token_id or an attention_mask, to tell where each one ends")
+        places = torch.arange(layout.length, device=real.device).expand_as(real)
+        last = places.masked_fill(~real, 0).amax(1)  # B
+        return body.last_hidden_state[torch.arange(layout.batch, device=real.device), last]
 
 
 def token_labels(labels: Tensor, body: BodyOutput) -> Tensor:
@@ -174,9 +263,6 @@ class ForSequenceClassification(LabelModel):
         logits = self.text_logits(body)  # B L
         return None if labels is None else text_loss(logits, labels, problem_type(self, labels)), logits
 
-    def text_logits(self, body: BodyOutput) -> Tensor:
-        return self.classifier(self.dropout(body.pooled))
-
 
 class ForTokenClassification(LabelModel):
     """A label for each token."""
@@ -222,13 +308,17 @@ class ForMultipleChoice(HeadModel):
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
         )
-        logits = self.classifier(self.dropout(body.pooled)).view(-1, choices)  # B choices
+        logits = self.text_logits(body).view(-1, choices)  # B choices
         loss = None if labels is None else label_loss(logits, labels)
         return self.finish(MultipleChoiceModelOutput, body, return_dict, loss=loss, logits=logits)
 
 
 class ForQuestionAnswering(HeadModel):
     """Where in the text does the answer begin and end?"""
+
+    def span_logits(self, rows: Tensor) -> Tensor:
+        """How well an answer begins and ends at each token: N C -> N 2."""
+        return self.qa_outputs(rows)
 
     def forward(
         self,
@@ -262,7 +352,7 @@ class ForQuestionAnswering(HeadModel):
             output_hidden_states=output_hidden_states,
             whole=learning,
         )
-        logits = self.qa_outputs(body.rows)  # N 2
+        logits = self.span_logits(body.rows)  # N 2
         laid_out = body.layout.unpack(logits, fill=torch.finfo(logits.dtype).min)  # B T 2
         starts, ends = (part.squeeze(-1).contiguous() for part in laid_out.split(1, dim=-1))
         loss = span_loss(starts, ends, start_positions, end_positions) if learning else None
