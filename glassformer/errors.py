@@ -3,6 +3,7 @@
 GlassformerError
 ├── ConfigError (ValueError)          a configuration that cannot be built, or a field that does not exist
 ├── InputError (ValueError)           text, ids, masks or labels that do not fit the model
+│   └── DataError                     a row or a file of data that cannot be used; names file and line
 ├── TokenizerError (ValueError)       a vocabulary or tokenizer file that cannot be used
 ├── ArgumentError (TypeError)         a keyword that nobody reads
 ├── CheckpointError
@@ -33,6 +34,10 @@ class ConfigError(GlassformerError, ValueError):
 
 class InputError(GlassformerError, ValueError):
     """Text, ids, masks or labels that do not fit the model."""
+
+
+class DataError(InputError):
+    """A row or a file of data that cannot be used; the message names file and line."""
 
 
 class TokenizerError(GlassformerError, ValueError):
