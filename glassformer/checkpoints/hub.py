@@ -76,7 +76,7 @@ def find_folder(
     name = str(name_or_path)
     revision = check_revision(revision)
     cache = cache_folder(cache_dir)
-    if local_files_only or _is_true("HF_HUB_OFFLINE") or _is_true("TRANSFORMERS_OFFLINE"):
+    if local_files_only or is_offline():
         why = "local_files_only=True" if local_files_only else "offline mode (HF_HUB_OFFLINE)"
         try:
             return find_in_cache(name, files, revision, cache)
@@ -88,5 +88,6 @@ def find_folder(
     return fetch(name, files, revision, cache, token, read_endpoints(endpoint))
 
 
-def _is_true(variable: str) -> bool:
-    return os.environ.get(variable, "").upper() in _TRUE
+def is_offline() -> bool:
+    """Whether the environment, as it stands now, allows only the cache."""
+    return any(os.environ.get(variable, "").upper() in _TRUE for variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))

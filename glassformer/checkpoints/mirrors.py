@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import CheckpointError, HubError
 from .files import read_weight_map, reason_of, write_atomically
-from .hub_cache import COMMIT, Wanted, choose, find_in_cache, repository_folder
+from .hub_cache import COMMIT, Wanted, choose, find_in_cache, kind_of, repository_folder
 from .local_folder import no_folder
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -59,17 +59,19 @@ def fetch(name: str, files: Wanted, revision: str, cache: Path, token: str | boo
             snapshot = find_in_cache(name, files, revision, cache)
             warnings.warn(f"using the cached copy of {name!r} in {snapshot}, because {said}", stacklevel=4)
             return snapshot
-    raise HubError(f"could not get {name!r} (revision {revision!r}): {no_folder(name)}, and {said}")
+    here = f"{no_folder(name)}, and " if kind_of(name)[0] == "model" else ""
+    raise HubError(f"could not get {name!r} (revision {revision!r}): {here}{said}")
 
 
 def _fetch_from(endpoint: str, name: str, files: Wanted, revision: str, cache: Path, token: str | bool | None) -> Path:
     """Fetch the wanted files of one commit from one mirror, and note the commit under the revision's name."""
     from huggingface_hub import HfApi, hf_hub_download
 
+    kind, known_as = kind_of(name)
     api = HfApi(endpoint=endpoint, token=token, library_name="glassformer")
     timeout = _seconds("HF_HUB_ETAG_TIMEOUT")
     asked = None if revision == "main" else revision
-    info = _ask(lambda: api.model_info(name, revision=asked, timeout=timeout), name, revision, cache)
+    info = _ask(lambda: api.repo_info(known_as, revision=asked, repo_type=kind, timeout=timeout), revision, cache)
     commit, held = info.sha or "", {sibling.rfilename for sibling in info.siblings or ()}
     if not COMMIT.fullmatch(commit):
         raise _MirrorError("gave no commit for it, so it is not a hub", reached=False)
@@ -81,8 +83,9 @@ def _fetch_from(endpoint: str, name: str, files: Wanted, revision: str, cache: P
     def download(file: str) -> Path:
         def call() -> str:
             return hf_hub_download(
-                name,
+                known_as,
                 file,
+                repo_type=kind,
                 revision=commit,
                 cache_dir=cache,
                 endpoint=endpoint,
@@ -91,15 +94,15 @@ def _fetch_from(endpoint: str, name: str, files: Wanted, revision: str, cache: P
                 library_name="glassformer",
             )
 
-        path = Path(_ask(call, name, revision, cache, file))
-        if path.parent.name != commit:
+        path = Path(_ask(call, revision, cache, file))
+        if path != snapshot / file:
             raise _MirrorError(f"sent {file!r} of another commit than it had announced", reached=True)
         return path
 
     snapshot = repository_folder(cache, name) / "snapshots" / commit
     for file in chosen:
         index = download(file)
-        if file.endswith(".index.json"):
+        if kind == "model" and file.endswith(".index.json"):
             for shard in dict.fromkeys(read_weight_map(index).values()):
                 download(shard)
     # Noted last and not by the client, so that an offline call finds the older complete copy until then.
@@ -111,7 +114,7 @@ def _fetch_from(endpoint: str, name: str, files: Wanted, revision: str, cache: P
     return snapshot
 
 
-def _ask(call: Callable, name: str, revision: str, cache: Path, file: str | None = None):
+def _ask(call: Callable, revision: str, cache: Path, file: str | None = None):
     """Call the client; its failure becomes a mirror's answer, a failure of the own disk a HubError at once."""
     try:
         return call()

@@ -4,6 +4,8 @@ GET  /api/models/{repo}                       sha and the list of files of the m
 GET  /api/models/{repo}/revision/{revision}   the same of another revision
 HEAD /{repo}/resolve/{commit}/{file}          ETag, X-Repo-Commit, Content-Length
 GET  /{repo}/resolve/{commit}/{file}          the bytes
+
+A data set is a repository named datasets/{repo}; its description stands under /api/datasets/{repo}.
 """
 
 from __future__ import annotations
@@ -106,6 +108,8 @@ class HubServer:
                     return self.send(hub.fail_with, b"failed", body)
                 if hub.needs_token and self.headers.get("Authorization") != f"Bearer {hub.needs_token}":
                     return self.send(401, b"no", body)
+                if path.startswith("api/datasets/"):
+                    return self.describe(path.removeprefix("api/"), body)
                 if path.startswith("api/models/"):
                     return self.describe(path.removeprefix("api/models/"), body)
                 repo, _, rest = path.partition("/resolve/")
