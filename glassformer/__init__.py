@@ -17,6 +17,7 @@ _HOMES = {
     "text.tokenizer": "PreTrainedTokenizer",
     "text.encoding": "BatchEncoding",
     "text.bert": "BertTokenizer BertTokenizerFast",
+    "text.distilbert": "DistilBertTokenizer DistilBertTokenizerFast",
     "text.gpt2": "GPT2Tokenizer GPT2TokenizerFast",
     "text.openai_gpt": "OpenAIGPTTokenizer OpenAIGPTTokenizerFast",
     "text.roberta": "RobertaTokenizer RobertaTokenizerFast",
@@ -35,6 +36,11 @@ _HOMES = {
         BertForSequenceClassification BertForMultipleChoice BertForTokenClassification BertForQuestionAnswering""",
     "models.gpt2": "GPT2Config GPT2Model GPT2PreTrainedModel",
     "models.gpt2_heads": "GPT2LMHeadModel GPT2ForSequenceClassification",
+    "models.distilbert": "DistilBertConfig DistilBertModel DistilBertPreTrainedModel",
+    "models.distilbert_heads": """DistilBertForMaskedLM DistilBertForSequenceClassification
+        DistilBertForMultipleChoice DistilBertForTokenClassification DistilBertForQuestionAnswering""",
+    "models.openai_gpt": """OpenAIGPTConfig OpenAIGPTModel OpenAIGPTPreTrainedModel OpenAIGPTLMHeadModel
+        OpenAIGPTForSequenceClassification""",
     "models.auto": """AutoConfig AutoModel AutoModelForPreTraining AutoModelForMaskedLM AutoModelForCausalLM
         AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForMultipleChoice
         AutoModelForTokenClassification AutoModelForQuestionAnswering""",

@@ -102,6 +102,30 @@ from .models.bert_heads import (
 from .models.bert_heads import (
     BertLMHeadModel as BertLMHeadModel,
 )
+from .models.distilbert import (
+    DistilBertConfig as DistilBertConfig,
+)
+from .models.distilbert import (
+    DistilBertModel as DistilBertModel,
+)
+from .models.distilbert import (
+    DistilBertPreTrainedModel as DistilBertPreTrainedModel,
+)
+from .models.distilbert_heads import (
+    DistilBertForMaskedLM as DistilBertForMaskedLM,
+)
+from .models.distilbert_heads import (
+    DistilBertForMultipleChoice as DistilBertForMultipleChoice,
+)
+from .models.distilbert_heads import (
+    DistilBertForQuestionAnswering as DistilBertForQuestionAnswering,
+)
+from .models.distilbert_heads import (
+    DistilBertForSequenceClassification as DistilBertForSequenceClassification,
+)
+from .models.distilbert_heads import (
+    DistilBertForTokenClassification as DistilBertForTokenClassification,
+)
 from .models.gpt2 import (
     GPT2Config as GPT2Config,
 )
@@ -116,6 +140,21 @@ from .models.gpt2_heads import (
 )
 from .models.gpt2_heads import (
     GPT2LMHeadModel as GPT2LMHeadModel,
+)
+from .models.openai_gpt import (
+    OpenAIGPTConfig as OpenAIGPTConfig,
+)
+from .models.openai_gpt import (
+    OpenAIGPTForSequenceClassification as OpenAIGPTForSequenceClassification,
+)
+from .models.openai_gpt import (
+    OpenAIGPTLMHeadModel as OpenAIGPTLMHeadModel,
+)
+from .models.openai_gpt import (
+    OpenAIGPTModel as OpenAIGPTModel,
+)
+from .models.openai_gpt import (
+    OpenAIGPTPreTrainedModel as OpenAIGPTPreTrainedModel,
 )
 from .models.outputs import (
     BaseModelOutput as BaseModelOutput,
@@ -170,6 +209,12 @@ from .text.bert import (
 )
 from .text.bert import (
     BertTokenizerFast as BertTokenizerFast,
+)
+from .text.distilbert import (
+    DistilBertTokenizer as DistilBertTokenizer,
+)
+from .text.distilbert import (
+    DistilBertTokenizerFast as DistilBertTokenizerFast,
 )
 from .text.encoding import (
     BatchEncoding as BatchEncoding,

@@ -21,10 +21,26 @@ from .bert_heads import (
     BertForTokenClassification,
     BertLMHeadModel,
 )
+from .distilbert import DistilBertConfig, DistilBertModel
+from .distilbert_heads import (
+    DistilBertForMaskedLM,
+    DistilBertForMultipleChoice,
+    DistilBertForQuestionAnswering,
+    DistilBertForSequenceClassification,
+    DistilBertForTokenClassification,
+)
 from .gpt2 import GPT2Config, GPT2Model
 from .gpt2_heads import GPT2ForSequenceClassification, GPT2LMHeadModel
+from .openai_gpt import (
+    OpenAIGPTConfig,
+    OpenAIGPTForSequenceClassification,
+    OpenAIGPTLMHeadModel,
+    OpenAIGPTModel,
+)
 
-CONFIGS: dict[str, type[PretrainedConfig]] = {"bert": BertConfig, "gpt2": GPT2Config}
+CONFIGS: dict[str, type[PretrainedConfig]] = {
+    kind.model_type: kind for kind in (BertConfig, DistilBertConfig, GPT2Config, OpenAIGPTConfig)
+}
 HUB_ARGUMENTS = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
 
 
@@ -92,19 +108,24 @@ class AutoBase:
 
 
 class AutoModel(AutoBase):
-    models = {BertConfig: BertModel, GPT2Config: GPT2Model}
+    models = {
+        BertConfig: BertModel,
+        DistilBertConfig: DistilBertModel,
+        GPT2Config: GPT2Model,
+        OpenAIGPTConfig: OpenAIGPTModel,
+    }
 
 
 class AutoModelForPreTraining(AutoBase):
-    models = {BertConfig: BertForPreTraining}
+    models = {BertConfig: BertForPreTraining, DistilBertConfig: DistilBertForMaskedLM}
 
 
 class AutoModelForMaskedLM(AutoBase):
-    models = {BertConfig: BertForMaskedLM}
+    models = {BertConfig: BertForMaskedLM, DistilBertConfig: DistilBertForMaskedLM}
 
 
 class AutoModelForCausalLM(AutoBase):
-    models = {BertConfig: BertLMHeadModel, GPT2Config: GPT2LMHeadModel}
+    models = {BertConfig: BertLMHeadModel, GPT2Config: GPT2LMHeadModel, OpenAIGPTConfig: OpenAIGPTLMHeadModel}
 
 
 class AutoModelForNextSentencePrediction(AutoBase):
@@ -112,16 +133,21 @@ class AutoModelForNextSentencePrediction(AutoBase):
 
 
 class AutoModelForSequenceClassification(AutoBase):
-    models = {BertConfig: BertForSequenceClassification, GPT2Config: GPT2ForSequenceClassification}
+    models = {
+        BertConfig: BertForSequenceClassification,
+        DistilBertConfig: DistilBertForSequenceClassification,
+        GPT2Config: GPT2ForSequenceClassification,
+        OpenAIGPTConfig: OpenAIGPTForSequenceClassification,
+    }
 
 
 class AutoModelForMultipleChoice(AutoBase):
-    models = {BertConfig: BertForMultipleChoice}
+    models = {BertConfig: BertForMultipleChoice, DistilBertConfig: DistilBertForMultipleChoice}
 
 
 class AutoModelForTokenClassification(AutoBase):
-    models = {BertConfig: BertForTokenClassification}
+    models = {BertConfig: BertForTokenClassification, DistilBertConfig: DistilBertForTokenClassification}
 
 
 class AutoModelForQuestionAnswering(AutoBase):
-    models = {BertConfig: BertForQuestionAnswering}
+    models = {BertConfig: BertForQuestionAnswering, DistilBertConfig: DistilBertForQuestionAnswering}

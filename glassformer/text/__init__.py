@@ -2,6 +2,7 @@
 
 from .auto import AutoTokenizer
 from .bert import BertTokenizer, BertTokenizerFast
+from .distilbert import DistilBertTokenizer, DistilBertTokenizerFast
 from .encoding import BatchEncoding
 from .explain import Explanation
 from .gpt2 import GPT2Tokenizer, GPT2TokenizerFast
@@ -18,6 +19,8 @@ __all__ = [
     "BatchEncoding",
     "BertTokenizer",
     "BertTokenizerFast",
+    "DistilBertTokenizer",
+    "DistilBertTokenizerFast",
     "Explanation",
     "GPT2Tokenizer",
     "GPT2TokenizerFast",

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import TokenizerError, refuse_unknown
 from .bert import BertTokenizer
 from .bpe_tokenizer import BpeTokenizer
+from .distilbert import DistilBertTokenizer
 from .folder import ADDED, CONFIG, ENGINE, HUB, SPECIAL, find, read_json
 from .gpt2 import GPT2Tokenizer
 from .openai_gpt import OpenAIGPTTokenizer
@@ -27,6 +28,7 @@ def register(name: str, kind: type[PreTrainedTokenizer], model_types: tuple[str,
 
 
 register("BertTokenizer", BertTokenizer, ("bert",))
+register("DistilBertTokenizer", DistilBertTokenizer, ("distilbert",))
 register("GPT2Tokenizer", GPT2Tokenizer, ("gpt2",))
 register("OpenAIGPTTokenizer", OpenAIGPTTokenizer, ("openai-gpt",))
 register("RobertaTokenizer", RobertaTokenizer, ("roberta",))

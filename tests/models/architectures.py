@@ -104,4 +104,67 @@ GPT2 = Architecture(
     call={"use_cache": False},
 )
 
-ARCHITECTURES = [BERT, GPT2]
+
+def tiny_openai_gpt(**fields: Any) -> glassformer.OpenAIGPTConfig:
+    shape = {
+        "vocab_size": 60,
+        "hidden_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 40,
+        "initializer_range": 0.3,
+        "pad_token_id": 0,
+    }
+    return glassformer.OpenAIGPTConfig(**{**shape, **fields})
+
+
+OPENAI_GPT = Architecture(
+    model_type="openai-gpt",
+    body=glassformer.OpenAIGPTModel,
+    heads={
+        glassformer.OpenAIGPTLMHeadModel: word_labels,
+        glassformer.OpenAIGPTForSequenceClassification: lambda b, t: {"labels": torch.ones(b).long()},
+    },
+    tiny=tiny_openai_gpt,
+    decoder_fields={},
+    decoder=glassformer.OpenAIGPTLMHeadModel,
+    published=(glassformer.OpenAIGPTConfig(), 116_534_784),
+    reference_only={},
+    call={},
+)
+
+
+def tiny_distilbert(**fields: Any) -> glassformer.DistilBertConfig:
+    shape = {
+        "vocab_size": 60,
+        "hidden_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 72,
+        "max_position_embeddings": 40,
+        "initializer_range": 0.3,
+    }
+    return glassformer.DistilBertConfig(**{**shape, **fields})
+
+
+DISTILBERT = Architecture(
+    model_type="distilbert",
+    body=glassformer.DistilBertModel,
+    heads={
+        glassformer.DistilBertForMaskedLM: word_labels,
+        glassformer.DistilBertForSequenceClassification: lambda b, t: {"labels": torch.ones(b).long()},
+        glassformer.DistilBertForTokenClassification: lambda b, t: {"labels": torch.randint(0, 2, (b, t))},
+        glassformer.DistilBertForQuestionAnswering: lambda b, t: {
+            "start_positions": torch.zeros(b).long(),
+            "end_positions": torch.ones(b).long(),
+        },
+    },
+    tiny=tiny_distilbert,
+    decoder_fields=None,
+    decoder=None,
+    published=(glassformer.DistilBertConfig(), 66_362_880),
+    reference_only={"attn_implementation": "eager"},
+    call={},
+)
+
+ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT]

@@ -1,0 +1,186 @@
+"""DistilBERT (Sanh et al. 2019): BERT with half the layers, without segments and without a pooler, taught by a BERT.
+
+What it shares with BERT it imports; its files use other names, as the two tables say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
+from ..checkpoints.keymap import KeyMap, Row
+from ..errors import ConfigError, InputError
+from ..nn.activation import ACTIVATIONS
+from ..nn.mask import check_ids
+from .bert import BertPreTrainedModel
+from .bert_layers import BertEncoder
+from .body import Body
+from .outputs import BaseModelOutput
+
+CONFIG = {
+    "dim": "hidden_size",
+    "n_layers": "num_hidden_layers",
+    "n_heads": "num_attention_heads",
+    "hidden_dim": "intermediate_size",
+    "activation": "hidden_act",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "seq_classif_dropout": "classifier_dropout",
+}
+
+THEIRS, OURS = "transformer.layer.{i}.", "encoder.layer.{i}."
+WEIGHTS = KeyMap(
+    prefix="distilbert.",
+    body=("embeddings", "transformer"),
+    rows=(
+        Row(THEIRS + "attention.q_lin.*", OURS + "attention.self.query.*"),
+        Row(THEIRS + "attention.k_lin.*", OURS + "attention.self.key.*"),
+        Row(THEIRS + "attention.v_lin.*", OURS + "attention.self.value.*"),
+        Row(THEIRS + "attention.out_lin.*", OURS + "attention.output.dense.*"),
+        Row(THEIRS + "sa_layer_norm.*", OURS + "attention.output.LayerNorm.*"),
+        Row(THEIRS + "ffn.lin1.*", OURS + "intermediate.dense.*"),
+        Row(THEIRS + "ffn.lin2.*", OURS + "output.dense.*"),
+        Row(THEIRS + "output_layer_norm.*", OURS + "output.LayerNorm.*"),
+    ),
+    leftovers=(r"embeddings\.position_ids",),
+)
+
+
+@dataclass(repr=False, eq=False)
+class DistilBertConfig(PretrainedConfig):
+    """The shape of a DistilBERT; the defaults are distilbert-base-uncased. `dim` and its like answer too."""
+
+    model_type = "distilbert"
+    FILE_NAMES = CONFIG
+    position_embedding_type = "absolute"
+    layer_norm_eps = 1e-12
+
+    vocab_size: int = whole(30522)
+    max_position_embeddings: int = whole(512)
+    sinusoidal_pos_embds: bool = flag(False)
+    num_hidden_layers: int = whole(6, high=10_000)
+    num_attention_heads: int = whole(12)
+    hidden_size: int = whole(768)
+    intermediate_size: int = whole(3072)
+    hidden_dropout_prob: float = number(0.1, 0, 1)
+    attention_probs_dropout_prob: float = number(0.1, 0, 1)
+    hidden_act: str = choice("gelu", ACTIVATIONS)
+    initializer_range: float = number(0.02, 0, 1e6)
+    qa_dropout: float = number(0.1, 0, 1)
+    classifier_dropout: float = number(0.2, 0, 1)
+    _: KW_ONLY
+    pad_token_id: int | None = whole(0, low=0, optional=True)
+
+    def validate(self) -> None:
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigError(
+                "hidden_size must be a multiple of num_attention_heads, "
+                f"got {self.hidden_size} and {self.num_attention_heads}"
+            )
+        for name in ("is_decoder", "add_cross_attention"):
+            if getattr(self, name):
+                raise ConfigError(f"{name}=True: a DistilBERT only encodes, BertConfig has decoders")
+
+
+class DistilBertPreTrainedModel(BertPreTrainedModel):
+    """What every DistilBERT has: its configuration, its table of weights and how weights are drawn."""
+
+    config_class = DistilBertConfig
+    base_model_prefix = "distilbert"
+    keymap = WEIGHTS
+
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, SinePositions):
+            module.fill()
+        else:
+            super()._init_weights(module)
+
+
+class DistilBertModel(DistilBertPreTrainedModel, Body):
+    """Tokens in, contextual vectors out.
+
+    >>> model = DistilBertModel(DistilBertConfig(dim=24, n_layers=2, n_heads=2, vocab_size=50))
+    >>> model(torch.tensor([[2, 7, 3]])).last_hidden_state.shape
+    torch.Size([1, 3, 24])
+    """
+
+    def __init__(self, config: DistilBertConfig):
+        super().__init__(config)
+        self.is_decoder = False
+        self.embeddings = DistilBertEmbeddings(self.config)
+        self.encoder = BertEncoder(self.config)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        position_ids: Tensor | None = None,
+    ) -> BaseModelOutput | tuple:
+        """Run the model on a padded batch B T; padded positions come back as zeros. Arguments as in `BertModel`."""
+        body = self.run(
+            input_ids,
+            attention_mask,
+            position_ids=position_ids,
+            head_mask=head_mask,
+            inputs_embeds=inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        out = BaseModelOutput(
+            last_hidden_state=body.last_hidden_state, hidden_states=body.hidden_states, attentions=body.attentions
+        )
+        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+
+
+class DistilBertEmbeddings(nn.Module):
+    """Word and position vectors, added and normalised."""
+
+    def __init__(self, config: DistilBertConfig):
+        super().__init__()
+        padding = config.pad_token_id if (config.pad_token_id or 0) < config.vocab_size else None
+        positions = SinePositions if config.sinusoidal_pos_embds else nn.Embedding
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=padding)
+        self.position_embeddings = positions(config.max_position_embeddings, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+    ) -> Tensor:
+        """B T -> B T C, or N -> N C with the `position_ids` of every row."""
+        if token_type_ids is not None:
+            raise InputError("a DistilBERT has no token types: leave token_type_ids out, as DistilBertTokenizer does")
+        if inputs_embeds is None:
+            check_ids(input_ids, self.word_embeddings.num_embeddings, "input_ids: id")
+            inputs_embeds = self.word_embeddings(input_ids)
+        if position_ids is None:
+            position_ids = torch.arange(inputs_embeds.shape[-2], device=inputs_embeds.device)
+        check_ids(position_ids, self.position_embeddings.num_embeddings, "position_ids: position")
+        return self.dropout(self.LayerNorm(inputs_embeds + self.position_embeddings(position_ids)))
+
+
+class SinePositions(nn.Embedding):
+    """Positions as sines and cosines of falling frequency (Vaswani et al. 2017); they do not learn."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int):
+        super().__init__(num_embeddings, embedding_dim)
+        self.weight.requires_grad_(False)
+
+    def fill(self) -> None:
+        places = torch.arange(self.num_embeddings, dtype=torch.float64)[:, None]
+        column = torch.arange(self.embedding_dim)
+        angle = places / 10000 ** (column // 2 * 2 / self.embedding_dim).double()  # T C
+        self.weight.data.copy_(torch.where(column % 2 == 0, angle.sin(), angle.cos()))

@@ -1,0 +1,242 @@
+"""GPT (Radford et al. 2018): a stack of causal layers that normalise after each residual sum, and nothing after them.
+
+Its layer is the one that BERT took over; what makes it a decoder is only who may look at whom.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+from torch import Tensor, nn
+
+from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
+from ..checkpoints.keymap import KeyMap, Row
+from ..errors import ConfigError
+from ..nn.activation import ACTIVATIONS
+from .base import PreTrainedModel
+from .bert import BertPreTrainedModel
+from .bert_layers import BertLayer
+from .body import Body, LayerStack
+from .generation import Generates
+from .gpt2 import GPT2Embeddings
+from .heads import LastTokenModel, NextWordModel
+from .outputs import (
+    BaseModelOutputWithPastAndCrossAttentions,
+    CausalLMOutputWithCrossAttentions,
+    SequenceClassifierOutputWithPast,
+)
+
+CONFIG = {
+    "n_positions": "max_position_embeddings",
+    "n_embd": "hidden_size",
+    "n_layer": "num_hidden_layers",
+    "n_head": "num_attention_heads",
+    "afn": "hidden_act",
+    "resid_pdrop": "hidden_dropout_prob",
+    "embd_pdrop": "embedding_dropout_prob",
+    "attn_pdrop": "attention_probs_dropout_prob",
+    "layer_norm_epsilon": "layer_norm_eps",
+}
+MEANT = {"gelu": "gelu_new", "relu": "relu", "silu": "silu", "swish": "silu"}  # a word in these files -> what it is
+
+LAYER = "encoder.layer.{i}."
+WEIGHTS = KeyMap(
+    prefix="transformer.",
+    body=("tokens_embed", "positions_embed", "h"),
+    rows=(
+        Row("tokens_embed.*", "embeddings.word_embeddings.*"),
+        Row("positions_embed.*", "embeddings.position_embeddings.*"),
+        Row(
+            "h.{i}.attn.c_attn.*",
+            tuple(LAYER + f"attention.self.{part}.*" for part in ("query", "key", "value")),
+            transpose=True,
+        ),
+        Row("h.{i}.attn.c_proj.*", LAYER + "attention.output.dense.*", transpose=True),
+        Row("h.{i}.ln_1.*", LAYER + "attention.output.LayerNorm.*"),
+        Row("h.{i}.mlp.c_fc.*", LAYER + "intermediate.dense.*", transpose=True),
+        Row("h.{i}.mlp.c_proj.*", LAYER + "output.dense.*", transpose=True),
+        Row("h.{i}.ln_2.*", LAYER + "output.LayerNorm.*"),
+    ),
+    leftovers=(r"h\.\d+\.attn\.bias", r"position_ids"),
+)
+
+
+@dataclass(repr=False, eq=False)
+class OpenAIGPTConfig(PretrainedConfig):
+    """The shape of a GPT; the defaults are the published one. `n_embd` and its like answer too.
+
+    The "gelu" of its files is the tanh form, which other architectures call "gelu_new".
+    """
+
+    model_type = "openai-gpt"
+    FILE_NAMES = CONFIG
+    position_embedding_type = "absolute"
+
+    vocab_size: int = whole(40478)
+    max_position_embeddings: int = whole(512)
+    hidden_size: int = whole(768)
+    num_hidden_layers: int = whole(12, high=10_000)
+    num_attention_heads: int = whole(12)
+    hidden_act: str = choice("gelu", MEANT)
+    hidden_dropout_prob: float = number(0.1, 0, 1)
+    embedding_dropout_prob: float = number(0.1, 0, 1)
+    attention_probs_dropout_prob: float = number(0.1, 0, 1)
+    layer_norm_eps: float = number(1e-5, 0, 1)
+    initializer_range: float = number(0.02, 0, 1e6)
+    _: KW_ONLY
+    use_cache: bool = flag(False)  # the original returns none; ask for it in a call
+    is_decoder: bool = flag(True)
+
+    @property
+    def intermediate_size(self) -> int:
+        return 4 * self.hidden_size
+
+    def validate(self) -> None:
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigError(
+                "hidden_size must be a multiple of num_attention_heads, "
+                f"got {self.hidden_size} and {self.num_attention_heads}"
+            )
+        if self.add_cross_attention:
+            raise ConfigError("add_cross_attention=True: this architecture has no cross-attention, GPT2Config has")
+
+
+class OpenAIGPTPreTrainedModel(PreTrainedModel):
+    """What every GPT has: its configuration, its table of weights and how weights are drawn."""
+
+    config_class = OpenAIGPTConfig
+    base_model_prefix = "transformer"
+    keymap = WEIGHTS
+    _init_weights = BertPreTrainedModel._init_weights
+
+
+class OpenAIGPTModel(OpenAIGPTPreTrainedModel, Body):
+    """Tokens in, vectors that know what came before out."""
+
+    def __init__(self, config: OpenAIGPTConfig):
+        super().__init__(config)
+        self.is_decoder = True
+        self.embeddings = GPT2Embeddings(self.config)
+        self.encoder = LayerStack([OpenAIGPTLayer(self.config) for _ in range(config.num_hidden_layers)])
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool | None = None,
+    ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
+        """Run the model on a padded batch B T; padded positions come back as zeros. Arguments as in `GPT2Model`."""
+        body = self.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        out = BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=body.last_hidden_state,
+            past_key_values=body.past_key_values,
+            hidden_states=body.hidden_states,
+            attentions=body.attentions,
+        )
+        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+
+
+class OpenAIGPTLayer(BertLayer):
+    """Attention, then feed-forward; each is added to what it read and normalised ("post-norm")."""
+
+    def __init__(self, config: OpenAIGPTConfig):
+        super().__init__(config)
+        self.intermediate.intermediate_act_fn = ACTIVATIONS[MEANT[config.hidden_act]]()
+
+
+class OpenAIGPTLMHeadModel(Generates, OpenAIGPTPreTrainedModel, NextWordModel):
+    """Which word comes next? The weights that score words are those of the word embeddings."""
+
+    def __init__(self, config: OpenAIGPTConfig):
+        super().__init__(config)
+        self.transformer = OpenAIGPTModel(self.config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool | None = None,
+    ) -> CausalLMOutputWithCrossAttentions | tuple:
+        """With `labels` (the input itself; shifted inside) the mean loss of every next word."""
+        body = self.transformer.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        return self.predict(body, labels, return_dict)
+
+
+class OpenAIGPTForSequenceClassification(OpenAIGPTPreTrainedModel, LastTokenModel):
+    def __init__(self, config: OpenAIGPTConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.transformer = OpenAIGPTModel(self.config)
+        self.score = nn.Linear(config.hidden_size, config.num_labels, bias=False)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool | None = None,
+    ) -> SequenceClassifierOutputWithPast | tuple:
+        body = self.transformer.run(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            head_mask,
+            inputs_embeds,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+        )
+        return self.judge(body, input_ids, labels, return_dict)
