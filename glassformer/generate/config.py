@@ -7,7 +7,7 @@ import difflib
 import functools
 import json
 import logging
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,8 @@ log = logging.getLogger("glassformer")
 
 GENERATION_CONFIG_FILE = "generation_config.json"
 TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+LARGEST = sys.float_info.max
+METADATA = ("_from_model_config", "_commit_hash", "transformers_version")
 # What old libraries wrote into every config.json whether anybody had chosen it or not, where it is not our default.
 OLD_DEFAULTS = {"max_length": 20}
 
@@ -32,12 +34,18 @@ def say_once(sentence: str) -> None:
     log.warning(sentence)
 
 
-def real(default: float | None, accepted: str, fits: Any, optional: bool = False) -> Any:
+def say_unheeded(values: Mapping[str, Any]) -> None:
+    """Tell of a file's settings that would change the text and are not computed."""
+    for sentence in unheeded(values):
+        say_once(f"a setting of the model's generation is not computed: {sentence}")
+
+
+def real(default: float | None, accepted: str, fits: Any) -> Any:
     """A finite number that `fits`; errors say what is `accepted`."""
 
     def check(name: str, value: Any) -> float:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        if not is_number or not fits(value):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not -LARGEST <= value <= LARGEST or not fits(value):
             raise ConfigError(f"{name} must be {accepted}, got {value!r:.60}")
         return value
 
@@ -162,7 +170,7 @@ class GenerationConfig:
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__["extra"] = {}  # keys of a file that nothing here reads
-        self.__dict__["origin"] = ""  # the file that the settings came from
+        self.__dict__["files"] = {}  # field -> the file that its value came from
         self.update(fields)
 
     @classmethod
@@ -174,8 +182,9 @@ class GenerationConfig:
         """The fields that were given a value; all others have their default."""
         return {name: self.__dict__[name] for name in self.field_names() if name in self.__dict__}
 
-    def update(self, fields: Mapping[str, Any]) -> None:
+    def update(self, fields: Mapping[str, Any] = {}, /, **more: Any) -> None:
         """Set several fields; a name that is no field raises and suggests."""
+        fields = {**fields, **more}
         for name in fields:
             if name not in self.__dataclass_fields__ and name not in FOREIGN:
                 raise ArgumentError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
@@ -194,6 +203,7 @@ class GenerationConfig:
             self.__dict__.pop(name, None)
         else:
             self.__dict__[name] = spec.metadata["check"](name, value)
+        self.files.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
         extra = self.__dict__.get("extra", {})
@@ -215,17 +225,16 @@ class GenerationConfig:
                 config.extra[name] = value
             elif name not in TOKENS or value != -1:  # some files write -1 for a token that there is not
                 setattr(config, name, value)
-        config.say_what_is_unheeded()
+        say_unheeded(config.extra)
+        for name in config.extra:
+            close = difflib.get_close_matches(name, cls.field_names(), n=1, cutoff=0.93)
+            if close and name not in FOREIGN:
+                say_once(f"{name!r} is no setting of a generation and is not read, did you mean {close[0]!r}?")
         config.update(fields)
         return config
 
-    def say_what_is_unheeded(self) -> None:
-        for sentence in unheeded(self.extra):
-            say_once(f"a setting of the model's generation is not computed: {sentence}")
-        for name in self.extra:
-            close = difflib.get_close_matches(name, self.field_names(), n=1, cutoff=0.93)
-            if close and name not in FOREIGN:
-                say_once(f"{name!r} is no setting of a generation and is not read, did you mean {close[0]!r}?")
+    def note_file(self, file: str) -> None:
+        self.files.update(dict.fromkeys(self.given, file))
 
     @classmethod
     def from_pretrained(
@@ -262,7 +271,7 @@ class GenerationConfig:
             config = cls.from_dict(read_json(path, GENERATION_CONFIG_FILE))
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
-        config.__dict__["origin"] = GENERATION_CONFIG_FILE
+        config.note_file(GENERATION_CONFIG_FILE)
         config.update(fields)
         return config
 
@@ -275,12 +284,15 @@ class GenerationConfig:
         for source in (values, inner):  # of two parts, what the outer one says counts
             for spec in dataclasses.fields(cls):
                 value = source.get(spec.name)
-                chosen = value not in (None, spec.default, OLD_DEFAULTS.get(spec.name), -1)
-                if chosen and spec.name not in settings.given:
+                is_chosen = value not in (None, spec.default, OLD_DEFAULTS.get(spec.name))
+                is_token = spec.name not in TOKENS or value != -1
+                if is_chosen and is_token and spec.name not in settings.given:
                     setattr(settings, spec.name, value)
         if values.get("force_bos_token_to_be_generated"):
             settings.forced_bos_token_id = settings.bos_token_id
-        settings.__dict__["origin"] = "config.json"
+        settings.note_file("config.json")
+        kept = {name: value for name, value in values.items() if name not in PretrainedConfig.__dataclass_fields__}
+        say_unheeded(kept)
         return settings
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -308,7 +320,10 @@ class GenerationConfig:
         return f"{type(self).__name__} {self.to_json_string()}"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.to_dict() == other.to_dict()
+        def told(config: GenerationConfig) -> dict[str, Any]:
+            return {name: value for name, value in config.to_dict().items() if name not in METADATA}
+
+        return type(other) is type(self) and told(self) == told(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -322,5 +337,5 @@ def task_settings(config: PretrainedConfig, task: str) -> GenerationConfig | Non
     if not values:
         return None
     settings = GenerationConfig.from_dict(values)
-    settings.__dict__["origin"] = f"task_specific_params[{task!r}] in config.json"
+    settings.note_file(f"task_specific_params[{task!r}]")
     return settings

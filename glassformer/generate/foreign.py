@@ -17,6 +17,10 @@ class Foreign:
     neutral: tuple = (None,)  # with these values it asks for nothing
     changes_text: bool = True  # otherwise it concerns only speed and memory, and a file may say what it likes
 
+    def asks_for_something(self, value: Any) -> bool:
+        plain = value is None or isinstance(value, (bool, int, float, list, dict))  # others may not compare
+        return not plain or value not in self.neutral
+
 
 ASSISTED = Foreign("another model or the prompt does not help to guess ahead here", changes_text=False)
 ASSISTED_OFF = Foreign(ASSISTED.why, (None, False), changes_text=False)
@@ -26,7 +30,7 @@ TWO_PROMPTS = Foreign("guidance by a second prompt is not computed")
 NO_CODE = Foreign("code that comes from elsewhere is never run", (None, False))
 ENCODER_RULE = Foreign("rules against repeating the source text are not computed", (None, 0, 1.0))
 LOOK_INSIDE = Foreign("call the model on the finished sequences to look inside", (None, False))
-OF_A_CALL = Foreign("it belongs to a call, not to the settings that are kept", (None, []))
+OWN_FUNCTIONS = Foreign("functions of one's own are not called during a search", (None, []))
 
 FOREIGN: Mapping[str, Foreign] = {
     "assistant_model": ASSISTED,
@@ -74,16 +78,16 @@ FOREIGN: Mapping[str, Foreign] = {
     "output_attentions": LOOK_INSIDE,
     "output_hidden_states": LOOK_INSIDE,
     "output_logits": Foreign("output_scores gives the scores that were chosen from", (None, False)),
-    "logits_processor": OF_A_CALL,
-    "stopping_criteria": OF_A_CALL,
-    "prefix_allowed_tokens_fn": OF_A_CALL,
-    "streamer": OF_A_CALL,
+    "logits_processor": OWN_FUNCTIONS,
+    "stopping_criteria": OWN_FUNCTIONS,
+    "prefix_allowed_tokens_fn": OWN_FUNCTIONS,
+    "streamer": Foreign("it is no setting to keep; pass it to generate itself", changes_text=False),
 }
 
 
 def refuse_foreign(name: str, value: Any) -> None:
     """Raise for a setting that would matter elsewhere and is not computed here; a neutral value passes."""
-    if value not in FOREIGN[name].neutral:
+    if FOREIGN[name].asks_for_something(value):
         raise ConfigError(f"{name}={value!r:.60} is not supported: {FOREIGN[name].why}")
 
 
@@ -92,5 +96,5 @@ def unheeded(values: Mapping[str, Any]) -> list[str]:
     return [
         f"{name} = {value!r:.60} ({FOREIGN[name].why})"
         for name, value in values.items()
-        if name in FOREIGN and FOREIGN[name].changes_text and value not in FOREIGN[name].neutral
+        if name in FOREIGN and FOREIGN[name].changes_text and FOREIGN[name].asks_for_something(value)
     ]
