@@ -45,6 +45,7 @@ _HOMES = {
         AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForMultipleChoice
         AutoModelForTokenClassification AutoModelForQuestionAnswering""",
     "generate.config": "GenerationConfig",
+    "generate.explain": "explain_generation",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

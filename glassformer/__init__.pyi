@@ -36,6 +36,9 @@ from .errors import (
 from .generate.config import (
     GenerationConfig as GenerationConfig,
 )
+from .generate.explain import (
+    explain_generation as explain_generation,
+)
 from .models.auto import (
     AutoConfig as AutoConfig,
 )
