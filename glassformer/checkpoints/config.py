@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
 import json
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 
 from ..errors import ArgumentError, ConfigError, nearest
 from .files import make_folder, read_json, write_atomically
+from .habits import settle_habits
 from .hub import CONFIG_FILES, find_folder
 
 log = logging.getLogger("glassformer")
@@ -276,6 +278,7 @@ class PretrainedConfig(metaclass=Translated):
 
         >>> BertConfig.from_pretrained("./bert-base-uncased/", output_attentions=True)  # doctest: +SKIP
         """
+        token = settle_habits(fields, f"{cls.__name__}.from_pretrained", token)
         folder = find_folder(
             name_or_path,
             files=CONFIG_FILES,
@@ -353,3 +356,20 @@ class PretrainedConfig(metaclass=Translated):
         }
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def settle_config(
+    kind: type[PretrainedConfig],
+    given: PretrainedConfig | str | Path | None,
+    folder: Path,
+    hub: Mapping[str, Any],
+    fields: Mapping[str, Any],
+) -> PretrainedConfig:
+    """The configuration that a model is loaded with: the one given, the one it names, or that of the model's folder."""
+    if isinstance(given, PretrainedConfig):
+        config = copy.deepcopy(given)
+        config.update(fields)
+        return config
+    if given is None:
+        return kind.from_pretrained(folder, **fields)  # of the same commit as the weights
+    return kind.from_pretrained(given, **hub, **fields)

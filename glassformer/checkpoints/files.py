@@ -26,6 +26,8 @@ INDEX_LIMIT = 16 * 2**20
 TEMPORARY = re.compile(r"\..+\.(\d+)-[0-9a-f]{8}\.glassformer-tmp")
 ONE_DAY = 24 * 3600
 
+LFS_POINTER = b"version https://git-lfs.github.com/spec"  # what stands for a large file until Git LFS has fetched it
+
 _in_use: set[Path] = set()
 
 
@@ -187,7 +189,10 @@ def _read_bounded(path: Path, shown: str, limit: int) -> bytes:
 
 @contextlib.contextmanager
 def open_regular(path: Path, shown: str | None = None) -> Iterator[BinaryIO]:
-    """Open a file for reading, and nothing that only looks like one: a pipe would block, a device never end."""
+    """Open a file for reading, and nothing that only looks like one.
+
+    A pipe would block, a device never end, and a pointer of Git LFS only says where the file is.
+    """
     shown = shown or str(path)
     try:
         is_file = stat.S_ISREG(os.stat(path).st_mode)
@@ -202,6 +207,12 @@ def open_regular(path: Path, shown: str | None = None) -> Iterator[BinaryIO]:
         raise DamagedFileError(f"{shown} is not a file")
     with file:
         try:
+            if file.read(len(LFS_POINTER)) == LFS_POINTER:
+                raise DamagedFileError(
+                    f"{shown} is not the file itself but a Git LFS pointer to it; run `git lfs pull` in its folder, "
+                    f"or download the file itself"
+                )
+            file.seek(0)
             yield file
         except OSError as error:
             raise CheckpointError(f"could not read {shown}: {reason_of(error)}") from error

@@ -88,6 +88,14 @@ def find_folder(
     return fetch(name, files, revision, cache, token, read_endpoints(endpoint))
 
 
+def without_pickles(files: Wanted) -> Wanted:
+    """The same files but pytorch_model.bin, so that a repository with nothing else is refused before it is fetched."""
+    return tuple(
+        each if isinstance(each, str) else tuple(name for name in each if not name.startswith("pytorch_model.bin"))
+        for each in files
+    )
+
+
 def is_offline() -> bool:
     """Whether the environment, as it stands now, allows only the cache."""
     return any(os.environ.get(variable, "").upper() in _TRUE for variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +14,10 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import ArgumentError, WeightsError
 from .config import PretrainedConfig
+from .formats import one_line
 from .keymap import KeyMap, Source
 from .weights import Weights
+from .wrapped import hint_at_prefix, wrapper_notes
 
 log = logging.getLogger("glassformer")
 
@@ -127,7 +130,7 @@ def load_weights(
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in tolerate)
 
     plan = plan_load(model, weights, keymap, prefixed=prefixed, tied=tied)
-    report = LoadReport(initialised=list(plan.absent_parts), unused=plan.unused, leftovers=plan.leftovers)
+    report = LoadReport(list(plan.absent_parts), plan.unused, [], plan.leftovers, wrapper_notes(weights))
     left = {name for names in plan.absent_parts.values() for name in names}
     faults = []
     for name, fault in plan.faults.items():
@@ -139,7 +142,7 @@ def load_weights(
         else:
             faults.append(f"{name}: {fault}")
         left.add(name)
-    refuse(faults, weights)
+    refuse(faults, weights, hint_at_prefix(weights, keymap) if faults else "")
 
     ready = {}
     for name in plan.wanted.keys() - left:
@@ -168,12 +171,12 @@ def load_weights(
     return report
 
 
-def refuse(faults: list[str], weights: Weights) -> None:
-    """Raise one error that names every fault."""
+def refuse(faults: list[str], weights: Weights, hint: str = "") -> None:
+    """Raise one error that names every fault, with a hint at what they may have in common."""
     if faults:
         shown = "\n  ".join(faults[:50]) + (f"\n  ... and {len(faults) - 50} more" if len(faults) > 50 else "")
         where = ", ".join(sorted(path.name for path in weights.files))
-        raise WeightsError(f"{len(faults)} weights in {where} do not fit the model:\n  {shown}")
+        raise WeightsError(f"{len(faults)} weights in {where} do not fit the model{hint}:\n  {shown}")
 
 
 def resolve_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
@@ -186,6 +189,26 @@ def resolve_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
             raise ArgumentError(f"dtype must be a torch type or 'auto', got {dtype!r}")
         return found
     return dtype or torch.get_default_dtype()
+
+
+def resolve_device(device_map: Any) -> torch.device | None:
+    """The one device that a model goes to, tried before anything is loaded; None leaves it where it is.
+
+    "auto" is the accelerator if there is one. A map is taken if it sends the whole model to one place: {"": 0}.
+    """
+    asked = device_map[""] if isinstance(device_map, Mapping) and set(device_map) == {""} else device_map
+    if asked is None:
+        return None
+    if isinstance(asked, Mapping) or asked in ("balanced", "balanced_low_0", "sequential"):
+        raise ArgumentError(f"a model is never split over devices; device_map must name one, got {device_map!r}")
+    if asked == "auto":
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return found or torch.device("cpu")
+    try:
+        return torch.empty(0, device=asked).device
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+        reason = one_line(error)
+        raise ArgumentError(f"device_map must be 'auto' or a device of this machine, got {asked!r}: {reason}") from None
 
 
 def settle_labels(config: PretrainedConfig, weights: Weights) -> None:

@@ -29,17 +29,19 @@ class Weights:
     """The tensors of one checkpoint, read only when asked for.
 
     `files` maps each weight file to its size, `total_bytes` counts the values, `metadata` is what the files say of
-    themselves. A tensor from `read` is mapped: no value is read from the disk before it is used, changing it changes
-    neither the file nor another opening of it, and it outlives both the file's name and this object.
+    themselves, `prefix` stands before every name in the files and is left out of the names here. A tensor from `read`
+    is mapped: no value is read from the disk before it is used, changing it changes neither the file nor another
+    opening of it, and it outlives both the file's name and this object.
 
     >>> weights = open_weights("some/folder")                     # doctest: +SKIP
     >>> weights.info("embeddings.word_embeddings.weight").shape   # doctest: +SKIP
     (30522, 384)
     """
 
-    def __init__(self, parts: list[SafetensorsFile | TorchFile]) -> None:
+    def __init__(self, parts: list[SafetensorsFile | TorchFile], prefix: str = "") -> None:
         self._parts = {part.path: part for part in parts}
-        self._infos = {name: info for part in parts for name, info in part.infos.items()}
+        self.prefix = prefix
+        self._infos = {name.removeprefix(prefix): info for part in parts for name, info in part.infos.items()}
         self.files: dict[Path, int] = {part.path: part.size for part in parts}
         self.metadata: dict[str, str] = {key: value for part in parts for key, value in part.metadata.items()}
         self.total_bytes = sum(info.nbytes for info in self._infos.values())
@@ -54,7 +56,11 @@ class Weights:
 
     def read(self, name: str) -> torch.Tensor:
         """One tensor, mapped where the file allows and copied otherwise. Reading twice gives the same memory."""
-        return self._parts[self._infos[name].file].read(name)
+        return self._parts[self._infos[name].file].read(self.prefix + name)
+
+    def without(self, prefix: str) -> Weights:
+        """The same tensors under names that leave out what every one of them begins with."""
+        return Weights(list(self._parts.values()), self.prefix + prefix)
 
     def __contains__(self, name: object) -> bool:
         return name in self._infos
@@ -69,15 +75,18 @@ class Weights:
         return f"Weights({len(self)} tensors, {self.total_bytes:,} bytes, {len(self.files)} files)"
 
 
-def open_weights(path: str | os.PathLike) -> Weights:
+def open_weights(path: str | os.PathLike, *, only_safetensors: bool = False) -> Weights:
     """Open the weights of a folder, or one weight or index file, checking all that can be checked unread.
 
+    With `only_safetensors`, a folder that has nothing but a pytorch_model.bin is refused.
     Raises CheckpointError when there is nothing to open, DamagedFileError for a file that contradicts itself and
     UnsafeFileError for one that holds code.
     """
     path = Path(path)
     if path.is_dir():
         path = path / _entry_of(path)
+        if only_safetensors and path.name.startswith("pytorch_model.bin"):
+            raise CheckpointError(f"{path.parent} has its weights only as {path.name}, and safetensors are asked for")
     if path.name.endswith(".index.json"):
         return _open_shards(path)
     return Weights([_open_file(path)])

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from ..checkpoints.config import CONFIG_FILE, PretrainedConfig
 from ..checkpoints.files import read_json
-from ..checkpoints.hub import CONFIG_FILES, MODEL_FILES, find_folder
+from ..checkpoints.habits import MODEL_HABITS, settle_habits
+from ..checkpoints.hub import CONFIG_FILES, MODEL_FILES, find_folder, without_pickles
 from ..errors import ConfigError, nearest
 from .base import PreTrainedModel
 from .bert import BertConfig, BertModel
@@ -50,6 +51,7 @@ class AutoConfig:
     @classmethod
     def from_pretrained(cls, name_or_path: str | Path, **arguments: Any) -> PretrainedConfig:
         """The configuration of a folder or hub name, of the class that its `model_type` names."""
+        arguments["token"] = settle_habits(arguments, "AutoConfig.from_pretrained", arguments.get("token"))
         hub = {name: arguments[name] for name in HUB_ARGUMENTS if name in arguments}
         folder = find_folder(name_or_path, files=CONFIG_FILES, **hub)
         path = folder if folder.is_file() else folder / CONFIG_FILE
@@ -94,8 +96,11 @@ class AutoBase:
         """Load a folder or hub name; arguments as in `PreTrainedModel.from_pretrained`."""
         if isinstance(arguments.get("config"), PretrainedConfig):
             return cls.model_class(arguments["config"]).from_pretrained(name_or_path, **arguments)
+        owner, token = f"{cls.__name__}.from_pretrained", arguments.pop("token", None)
         hub = {name: arguments.pop(name) for name in HUB_ARGUMENTS if name in arguments}
-        folder = find_folder(name_or_path, files=MODEL_FILES, **hub)  # config and weights of one commit
+        hub["token"] = settle_habits(arguments, owner, token, MODEL_HABITS)
+        files = without_pickles(MODEL_FILES) if arguments.get("use_safetensors") else MODEL_FILES
+        folder = find_folder(name_or_path, files=files, **hub)  # config and weights of one commit
         config = AutoConfig.from_pretrained(arguments.pop("config", None) or folder)
         model = cls.model_class(config).from_pretrained(folder, **arguments)
         model.config.name_or_path = str(name_or_path)

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.config import PretrainedConfig
+from ..checkpoints.config import PretrainedConfig, settle_config
 from ..checkpoints.files import make_folder
-from ..checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder
+from ..checkpoints.habits import MODEL_HABITS, settle_habits
+from ..checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder, without_pickles
 from ..checkpoints.keymap import KeyMap
 from ..checkpoints.load import (
     LoadReport,
@@ -23,11 +24,13 @@ from ..checkpoints.load import (
     is_finite,
     load_weights,
     plan_load,
+    resolve_device,
     resolve_dtype,
     settle_labels,
     token_notes,
 )
 from ..checkpoints.weights import Weights, open_weights, write_weights
+from ..checkpoints.wrapped import unwrapped
 from ..errors import ConfigError, InputError, refuse_unknown
 from ..nn.attention import slots_to_keep
 from ..nn.mask import additive_mask, check_mask, check_tensor
@@ -261,6 +264,8 @@ class PreTrainedModel(nn.Module, metaclass=ModelType):
         endpoint: str | list[str] | None = None,
         dtype: torch.dtype | str | None = None,
         torch_dtype: torch.dtype | str | None = None,
+        device_map: Any = None,
+        use_safetensors: bool | None = None,
         ignore_mismatched_sizes: bool = False,
         tolerate: Sequence[str] = (),
         output_loading_info: bool = False,
@@ -271,31 +276,23 @@ class PreTrainedModel(nn.Module, metaclass=ModelType):
         Every weight of the body must be there, of the right shape and finite: one WeightsError lists what is not.
         `tolerate` takes patterns of weights that may be wrong all the same. A head that the checkpoint lacks is
         initialised, said and remembered in `model.load_report`. Weights are float32 unless `dtype` says otherwise
-        ("auto" keeps the file's).
+        ("auto" keeps the file's), and go to the one device that `device_map` names ("auto": the accelerator, if any).
 
         >>> BertModel.from_pretrained("./bert-base-uncased/", output_hidden_states=True)  # doctest: +SKIP
         """
-        hub = {
-            "cache_dir": cache_dir,
-            "revision": revision,
-            "token": token,
-            "local_files_only": local_files_only,
-            "endpoint": endpoint,
-        }
+        owner, device = f"{cls.__name__}.from_pretrained", resolve_device(device_map)
+        hub: dict[str, Any] = {"cache_dir": cache_dir, "revision": revision, "endpoint": endpoint}
+        hub["token"] = settle_habits(fields, owner, token, MODEL_HABITS)
+        hub["local_files_only"] = local_files_only
         model_arguments = {
             name: fields.pop(name) for name in inspect.signature(cls.__init__).parameters if name in fields
         }
         known = [*inspect.signature(cls.from_pretrained).parameters, *cls.config_class.field_names()]
-        refuse_unknown(fields, [*known, *cls.config_class.FILE_NAMES], f"{cls.__name__}.from_pretrained")
-        folder = find_folder(name_or_path, files=MODEL_FILES if config is None else WEIGHT_FILES, **hub)
-        if isinstance(config, PretrainedConfig):
-            config = copy.deepcopy(config)
-            config.update(fields)
-        elif config is None:
-            config = cls.config_class.from_pretrained(folder, **fields)  # of the same commit as the weights
-        else:
-            config = cls.config_class.from_pretrained(config, **hub, **fields)
-        weights = open_weights(folder)
+        refuse_unknown(fields, [*known, *cls.config_class.FILE_NAMES, *MODEL_HABITS], owner)
+        files = MODEL_FILES if config is None else WEIGHT_FILES
+        folder = find_folder(name_or_path, files=without_pickles(files) if use_safetensors else files, **hub)
+        config = settle_config(cls.config_class, config, folder, hub, fields)
+        weights = unwrapped(open_weights(folder, only_safetensors=bool(use_safetensors)))
         settle_labels(config, weights)
 
         model = cls.hollow(config, **model_arguments)
@@ -315,11 +312,13 @@ class PreTrainedModel(nn.Module, metaclass=ModelType):
             ignore_mismatched_sizes=ignore_mismatched_sizes,
             tolerate=tolerate,
         )
-        model.load_report.notes = token_notes(config)
+        model.load_report.notes += token_notes(config)
         model.draw_missing_weights()
         model.config.name_or_path = str(name_or_path)
         model.read_generation_config(folder)
         model.say_what_was_found(name_or_path)
+        if device is not None:
+            model.to(device)
         model.eval()
         return (model, model.load_report.as_loading_info()) if output_loading_info else model
 

@@ -45,19 +45,20 @@ class AutoTokenizer:
 
     @classmethod
     def from_pretrained(
-        cls, pretrained_model_name_or_path: str | PathLike[str], *, use_fast: bool | None = None, **settings: Any
+        cls, pretrained_model_name_or_path: str | PathLike[str], **settings: Any
     ) -> PreTrainedTokenizer:
-        """The tokenizer of a folder or a hub name; settings as for the class it turns out to be.
+        """The tokenizer of a folder or a hub name; settings as for the class it turns out to be."""
+        from ..checkpoints.habits import TOKENIZER_HABITS, settle_habits
 
-        `use_fast` is taken because tutorials pass it, and changes nothing: there is one kind, fast and exact.
-        """
+        owner = "AutoTokenizer.from_pretrained"
+        settings["token"] = settle_habits(settings, owner, settings.get("token"), TOKENIZER_HABITS)
         hub = {name: settings[name] for name in HUB if name in settings}
         names = {name for kind in set(CLASSES.values()) for name in kind.vocab_files_names.values()}
         path = find(
             pretrained_model_name_or_path, (*sorted(names), ENGINE, CONFIG, SPECIAL, ADDED, "config.json"), **hub
         )
         kind = class_of(path)
-        refuse_unknown(settings, [*kind._settings(), *HUB], "AutoTokenizer.from_pretrained")
+        refuse_unknown(settings, [*kind._settings(), *HUB, *TOKENIZER_HABITS], owner)
         own = {name: value for name, value in settings.items() if name not in HUB}
         made = kind.from_pretrained(path, **own)
         made.name_or_path = str(pretrained_model_name_or_path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import TokenizerError
+from ..errors import CheckpointError, TokenizerError
 from .folder import read_json, whole_id
 
 if TYPE_CHECKING:
@@ -47,9 +48,11 @@ def read_lines(path: Path) -> VocabularyFile:
 
 def text_lines(path: Path) -> list[str]:
     """The lines of a file; what is not UTF-8 is named by its line."""
+    from ..checkpoints.files import open_regular
+
     try:
-        with open(path, encoding="utf-8") as file:
-            return [line.rstrip("\n") for line in file]
+        with open_regular(path) as file, io.TextIOWrapper(file, encoding="utf-8") as lines:
+            return [line.rstrip("\n") for line in lines]
     except UnicodeDecodeError:
         for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
             try:
@@ -57,8 +60,8 @@ def text_lines(path: Path) -> list[str]:
             except UnicodeDecodeError as error:
                 raise TokenizerError(f"{path}, line {number}: not UTF-8 ({error.reason})") from None
         raise
-    except OSError as error:
-        raise TokenizerError(f"{path} cannot be read: {error}") from error
+    except CheckpointError as error:
+        raise TokenizerError(str(error)) from None
 
 
 def read_engine_file(path: Path) -> VocabularyFile:

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import TokenizerError, refuse_unknown
+from ..errors import CheckpointError, TokenizerError, refuse_unknown
 from .special import ADDITIONAL, NAMES
 
 Self = TypeVar("Self", bound="Folder")
@@ -54,8 +54,11 @@ class Folder:
 
         Settings given here win over those in the files: `from_pretrained(folder, do_lower_case=False)`.
         """
-        valid = cls._settings()
-        refuse_unknown(settings, [*valid, *HUB], f"{cls.__name__}.from_pretrained")
+        from ..checkpoints.habits import TOKENIZER_HABITS, settle_habits
+
+        owner, valid = f"{cls.__name__}.from_pretrained", cls._settings()
+        token = settle_habits(settings, owner, token, TOKENIZER_HABITS)
+        refuse_unknown(settings, [*valid, *HUB, *TOKENIZER_HABITS], owner)
         path = find(
             pretrained_model_name_or_path,
             (*cls.vocab_files_names.values(), ENGINE, CONFIG, SPECIAL, ADDED),
@@ -182,17 +185,14 @@ def whole_id(value: Any, path: Path) -> int:
 
 def read_json(path: Path, missing: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A JSON object from a file; `missing` stands in for a file that is not there."""
+    from ..checkpoints import files
+
+    if missing is not None and not path.exists():
+        return dict(missing)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if missing is not None:
-            return dict(missing)
-        raise TokenizerError(f"{path} does not exist") from None
-    except (ValueError, OSError) as error:
-        raise TokenizerError(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise TokenizerError(f"{path} must hold a JSON object, got {type(value).__name__}")
-    return value
+        return files.read_json(path, path.name)
+    except CheckpointError as error:
+        raise TokenizerError(str(error)) from None
 
 
 def to_json(value: Mapping[str, Any]) -> str:

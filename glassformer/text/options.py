@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 from ..errors import ArgumentError, InputError, refuse_unknown
 
@@ -74,6 +75,20 @@ def whole(name: str, value: object, least: int) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+class Side:
+    """An attribute such as `tokenizer.padding_side`: "left" or "right", refused when anything else is assigned."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, tokenizer: Any, owner: type) -> Any:
+        return self if tokenizer is None else tokenizer.__dict__[self.name]
+
+    def __set__(self, tokenizer: Any, value: str) -> None:
+        one_of(self.name, value, ("left", "right"))
+        tokenizer.__dict__[self.name] = value
 
 
 def takes_options(method: Callable) -> Callable:

@@ -15,7 +15,7 @@ from .decoding import Decoding
 from .encoding import BatchEncoding, Pieces, joined, joined_words
 from .folder import Folder
 from .inputs import Text, describe, read_ids, read_texts
-from .options import Options, one_of, takes_options, whole
+from .options import Options, Side, takes_options, whole
 from .padding import Padding
 from .rows import bare_template, rows_of
 from .special import SpecialTokens
@@ -34,6 +34,7 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
 
     model_input_names: list[str] = ["input_ids", "token_type_ids", "attention_mask"]
     is_fast = True
+    padding_side, truncation_side = Side(), Side()
 
     def __init__(
         self,
@@ -50,8 +51,6 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
         kept_settings: Mapping[str, Any] | None = None,
         where: str = "the vocabulary",
     ) -> None:
-        one_of("padding_side", padding_side, ("left", "right"))
-        one_of("truncation_side", truncation_side, ("left", "right"))
         if isinstance(model_max_length, float) and model_max_length.is_integer():
             model_max_length = int(model_max_length)  # JSON files write 1e30
         whole("model_max_length", model_max_length, 1)

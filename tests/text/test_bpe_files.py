@@ -200,7 +200,7 @@ def test_auto_by_files(shared, tmp_path):
 @pytest.mark.parametrize(
     "name, content, says",
     [
-        ("vocab.json", "{", "vocab.json cannot be read"),
+        ("vocab.json", "{", "vocab.json is not valid JSON: .* in line 1"),
         ("vocab.json", {}, "has no vocabulary"),
         ("vocab.json", {"a": 0, "<|endoftext|>": 0}, "two tokens the same id"),
         ("vocab.json", {"a": "x"}, "whole number"),
