@@ -1,0 +1,127 @@
+"""The columns that a task wants: found in a file by name or number, present in every row, of the right type."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import DataError, InputError, nearest
+from ..text.inputs import describe
+from .row import Row
+
+Wanted = dict[str, str | int]  # the name that a task uses -> the file's column, by name or number
+
+TYPES = (str, int, float, bool, list, dict)
+WHOLE = re.compile(r"[+-]?[0-9]+")
+SHOWN_COLUMNS = 20
+
+
+def read_wanted(columns: Mapping[str, str | int] | Sequence[str] | None) -> Wanted | None:
+    """The wanted columns as a mapping; a list of names wants them as the file has them."""
+    if columns is None:
+        return None
+    if isinstance(columns, str) or not isinstance(columns, Mapping | Sequence):
+        raise InputError(f"columns must map wanted names to the file's names or numbers, got {describe(columns)}")
+    wanted = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+    if not wanted:
+        raise InputError("columns names no column; leave it out to get all of them")
+    for name, column in wanted.items():
+        if not isinstance(name, str) or not isinstance(column, str | int) or isinstance(column, bool):
+            raise InputError(f"columns must map names to names or numbers, got {describe(name)}: {describe(column)}")
+    return wanted
+
+
+def read_types(types: Mapping[str, type] | None) -> dict[str, type]:
+    types = {} if types is None else dict(types)
+    for name, kind in types.items():
+        if kind not in TYPES:
+            allowed = ", ".join(each.__name__ for each in TYPES)
+            raise InputError(f"the type of {name!r} must be one of {allowed}, got {describe(kind)}")
+    return types
+
+
+def read_needed(needed: str | Iterable[str]) -> tuple[str, ...]:
+    return (needed,) if isinstance(needed, str) else tuple(needed)
+
+
+def positions_of(wanted: Wanted | None, names: Sequence[str | int], place: str) -> list[tuple[str | int, int]]:
+    """For each column of a row its name there and its position in the file; raises for a column the file has not."""
+    if wanted is None:
+        return [(name, position) for position, name in enumerate(names)]
+    found = []
+    for name, column in wanted.items():
+        if isinstance(column, str) and column in names:
+            found.append((name, names.index(column)))
+        elif isinstance(column, int) and -len(names) <= column < len(names):
+            found.append((name, column % len(names)))
+        else:
+            raise DataError(f"{place}: {missing(column, names)}")
+    return found
+
+
+def pick(wanted: Wanted | None, row: Row) -> Row | DataError:
+    """The wanted columns of a row that has names of its own, such as a JSON object."""
+    if wanted is None:
+        return row
+    picked = Row({}, row.file, row.line)
+    for name, column in wanted.items():
+        if column not in row:
+            return row.fault(missing(column, list(row)))
+        picked[name] = row[column]
+    return picked
+
+
+def missing(column: str | int, names: Sequence[str | int]) -> str:
+    """What to say of a column that is not there: what there is, and what may have been meant."""
+    if names and all(isinstance(name, int) for name in names):
+        here = f"its columns are 0 to {len(names) - 1}" + (", without names" if isinstance(column, str) else "")
+        return f"there is no column {column!r}; {here}"
+    hint = nearest(column, map(str, names)) if isinstance(column, str) else ""
+    listed = ", ".join(map(repr, names[:SHOWN_COLUMNS])) + (", ..." if len(names) > SHOWN_COLUMNS else "")
+    return f"there is no column {column!r}{hint}; there is {listed or 'none at all'}"
+
+
+def check(row: Row, needed: Iterable[str], types: Mapping[str, type], from_text: bool) -> DataError | None:
+    """Why a row cannot be used, if it cannot; numbers written as text become numbers in it."""
+    for name in {**dict.fromkeys(needed), **types}:
+        if name not in row:
+            return row.fault(missing(name, list(row)))
+    for name in needed:
+        value = row[name]
+        if value is None or (isinstance(value, str) and not value.strip()) or value in ([], {}):
+            return row.fault(f"{name!r} is empty")
+    for name, kind in types.items():
+        try:
+            row[name] = number_of(row[name], kind) if from_text else typed(row[name], kind)
+        except ValueError as error:
+            return row.fault(f"{name!r} {error}")
+    return None
+
+
+def number_of(text: Any, kind: type) -> Any:
+    """A value of a text file, in which numbers are written as text."""
+    if not isinstance(text, str) or kind not in (int, float):
+        return typed(text, kind)
+    number = text.strip()
+    try:
+        if kind is int and not WHOLE.fullmatch(number):
+            raise ValueError
+        value = kind(number)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or "_" in number:
+        what = "a whole number" if kind is int else "a finite number"
+        raise ValueError(f"must be {what}, got {describe(text)}")
+    return value
+
+
+def typed(value: Any, kind: type) -> Any:
+    """A value of a file that knows types; a whole number will do where any number is wanted."""
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    is_other = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
+    if is_other or (kind is float and not math.isfinite(value)):
+        raise ValueError(f"must be {'finite' if not is_other else kind.__name__}, got {describe(value)}")
+    return value

@@ -1,0 +1,92 @@
+"""The labels of rows: how often each occurs, their numbers for a model, weights that make up for rare ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import DataError, InputError, suggests
+from ..text.inputs import describe
+from .columns import missing
+from .row import Row
+
+MOST_LABELS = 10_000
+
+
+@suggests
+def count_labels(rows: Iterable[Mapping[Any, Any]], column: str | int = "label") -> dict[str, int]:
+    """How often each label occurs, in the order of `label2id`; every tag counts where a row has a list of them.
+
+    A label's name is a string whatever the file has: 1 and "1" are the same label.
+
+    >>> count_labels([{"label": "bad"}, {"label": "good"}, {"label": "bad"}])
+    {'bad': 2, 'good': 1}
+    """
+    counts: Counter[str] = Counter()
+    for number, row in enumerate(rows, start=1):
+        if column not in row:
+            raise fault_in(row, number, missing(column, list(row)))
+        value = row[column]
+        try:
+            counts.update(map(label_name, value) if isinstance(value, list | tuple) else (label_name(value),))
+        except ValueError as error:
+            raise fault_in(row, number, f"{column!r} {error}") from None
+        if len(counts) > MOST_LABELS:
+            raise fault_in(row, number, f"more than {MOST_LABELS} different values in {column!r}: these are no labels")
+    if not counts:
+        raise InputError(f"there are no labels in the column {column!r}, because there are no rows")
+    return {label: counts[label] for label in ordered(counts)}
+
+
+@suggests
+def make_label2id(rows: Iterable[Mapping[Any, Any]], column: str | int = "label") -> dict[str, int]:
+    """Labels to numbers, in an order that does not hang on that of the rows: whole numbers by size, names by name.
+
+    >>> make_label2id([{"tags": ["O", "B-PER"]}, {"tags": ["O", "I-PER"]}], "tags")
+    {'B-PER': 0, 'I-PER': 1, 'O': 2}
+    """
+    return {label: number for number, label in enumerate(count_labels(rows, column))}
+
+
+@suggests
+def class_weights(labels: Iterable[Any] | Mapping[str, int]) -> dict[str, float]:
+    """A weight for each label, so that all labels together weigh the same in a loss, and rows weigh 1 on average.
+
+    `labels` are the labels themselves, one for each row, or their counts.
+
+    >>> class_weights(["bad", "bad", "bad", "good"])
+    {'bad': 0.6666666666666666, 'good': 2.0}
+    """
+    if not isinstance(labels, Iterable) or isinstance(labels, str | bytes):
+        raise InputError(f"class_weights takes labels or their counts, got {describe(labels)}")
+    counts = labels if isinstance(labels, Mapping) else count_labels({"label": label} for label in labels)
+    for label, count in counts.items():
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise InputError(f"the label {label!r} must occur at least once to have a weight, got {describe(count)}")
+    total = sum(counts.values())
+    return {label: total / (len(counts) * count) for label, count in counts.items()}
+
+
+def label_name(value: Any) -> str:
+    """The name of a label: text as it is, a whole number as it is written."""
+    if isinstance(value, str):
+        if not value.strip():
+            raise ValueError("is empty, so there is no label")
+        return value
+    if isinstance(value, bool | int):
+        return str(value)
+    hint = "; a number with a fraction is a score, which needs no labels" if isinstance(value, float) else ""
+    raise ValueError(f"must be a label, as text or a whole number, got {describe(value)}{hint}")
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Names in a stable order: by size if all are whole numbers, else by their characters."""
+    names = list(names)
+    if all(name.isascii() and name.removeprefix("-").isdigit() for name in names):
+        return sorted(names, key=lambda name: (int(name), name))
+    return sorted(names)
+
+
+def fault_in(row: Mapping[Any, Any], number: int, reason: str) -> DataError:
+    return row.fault(reason) if isinstance(row, Row) else DataError(f"row {number}: {reason}")

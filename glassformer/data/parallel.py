@@ -1,0 +1,47 @@
+"""Texts that stand in several files, line beside line, as translations do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..errors import DataError, InputError, suggests
+from ..text.inputs import describe
+from .readers import Rows, read_rows
+from .row import Row
+
+
+@suggests
+def read_parallel(files: Mapping[str, str | os.PathLike]) -> ParallelRows:
+    """Rows whose columns come from one text file each; all files must have equally many lines.
+
+    >>> from pathlib import Path
+    >>> _ = Path("train.de").write_text("Ein Hund.\\n"), Path("train.en").write_text("A dog.\\n")
+    >>> list(read_parallel({"source": "train.de", "target": "train.en"}))
+    [{'source': 'Ein Hund.', 'target': 'A dog.'}]
+    """
+    if not isinstance(files, Mapping) or len(files) < 2:
+        raise InputError(f"files must map the names of two columns or more to a file each, got {describe(files)}")
+    return ParallelRows({name: read_rows(file, format="txt") for name, file in files.items()})
+
+
+@dataclass
+class ParallelRows:
+    """Rows of files that are read side by side; iterate as often as you like. A row is named by its first file."""
+
+    columns: dict[str, Rows]
+
+    def __iter__(self) -> Iterator[Row]:
+        readers = [iter(rows) for rows in self.columns.values()]
+        last: list[Row] = []
+        while True:
+            beside = [next(reader, None) for reader in readers]
+            if None in beside:
+                break
+            last = beside
+            yield Row(zip(self.columns, (row["text"] for row in beside), strict=True), beside[0].file, beside[0].line)
+        longer = next((row for row in beside if row is not None), None)
+        if longer is not None:
+            ended = last[beside.index(None)]
+            raise DataError(f"{ended.place} is the last of its file, but beside it {longer.place} follows")

@@ -1,0 +1,164 @@
+"""What a caller names -> files to read: a file, a folder, a pattern, standard input, a data set of a hub, or a list."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from ..checkpoints.dataset_files import find_dataset_files
+from ..checkpoints.files import reason_of
+from ..errors import DataError, InputError, nearest
+from ..text.inputs import describe
+
+FORMATS = {
+    "txt": (".txt",),
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "json": (".json",),
+    "squad": (),  # the same suffix as json, whose reader recognises it
+    "conll": (".conll", ".bmes", ".bio", ".bioes", ".iob", ".iob2"),
+    "parquet": (".parquet",),
+}
+FORMAT_OF = {suffix: format for format, suffixes in FORMATS.items() for suffix in suffixes}
+PACKED = ".gz"
+
+DATASET = re.compile(
+    r"hf://datasets/(?P<name>[\w.-]+/[\w.-]+?)(@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?/(?P<path>.+)", re.ASCII
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: how errors call it, where it stands (None is standard input), and how it is read."""
+
+    name: str
+    path: Path | None
+    format: str
+    is_packed: bool = False
+
+
+def find_sources(source: Any, format: str | None, **hub: Any) -> list[Source]:
+    """All files that a caller's source stands for, in the order named; those of a folder or a pattern by name.
+
+    `hub` are the keywords of `find_dataset_files`.
+    """
+    if format is not None and format not in FORMATS:
+        hint = nearest(str(format), FORMATS)
+        raise InputError(f"format must be one of {', '.join(FORMATS)}, got {describe(format)}{hint}")
+    several = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    found = [each for item in (source if several else [source]) for each in expand(item, format, hub)]
+    if not found:
+        raise InputError("rows are read from files, got an empty list of them")
+    if sum(each.path is None for each in found) > 1:
+        raise InputError("standard input ('-') can be read once, and is named more than once")
+    return found
+
+
+def expand(item: Any, format: str | None, hub: dict[str, Any]) -> Iterator[Source]:
+    name = os.fspath(item) if isinstance(item, os.PathLike) else item
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise InputError(f"rows are read from a file, a folder, a pattern or '-', got {describe(item)}")
+    if name == "-":
+        yield standard_input(format)
+    elif name.startswith("hf://"):
+        yield from files_of_hub(name, format, hub)
+    elif "://" in name:
+        raise InputError(f"{name!r} cannot be read: of addresses only hf://datasets/OWNER/NAME/PATH is; fetch it first")
+    else:
+        yield from files_here(name, format)
+
+
+def standard_input(format: str | None) -> Source:
+    if format is None:
+        raise InputError(f"standard input has no suffix: say format=, one of {', '.join(FORMATS)}")
+    if format == "parquet":
+        raise InputError("parquet cannot be read from standard input; name a file")
+    return Source("standard input", None, format)
+
+
+def files_here(name: str, format: str | None) -> Iterator[Source]:
+    path = Path(name).expanduser()
+    try:
+        if path.is_dir():
+            yield from files_of_folder(path, format)
+        elif path.exists():  # not is_file: a named pipe will do
+            yield source_of(str(path), path, format)
+        elif glob.has_magic(name):
+            matches = sorted(match for match in glob.glob(str(path), recursive=True) if not os.path.isdir(match))
+            if not matches:
+                raise InputError(f"no file matches {name!r}")
+            yield from (source_of(match, Path(match), format) for match in matches)
+        else:
+            raise InputError(f"there is no file {name!r}{near(path)}")
+    except OSError as error:
+        raise InputError(f"{name!r} cannot be read: {reason_of(error)}") from None
+
+
+def near(path: Path) -> str:
+    """A hint at files of a similar name beside a missing one."""
+    try:
+        beside = sorted(entry.name for entry in path.absolute().parent.iterdir())
+    except OSError:
+        return f", nor a folder {str(path.parent)!r}"
+    close = difflib.get_close_matches(path.name, beside, n=3, cutoff=0.6)
+    return f" (near it: {', '.join(map(repr, close))})" if close else ""
+
+
+def files_of_folder(folder: Path, format: str | None) -> list[Source]:
+    """The data files right in a folder, which must be of one format; with `format`, every file that is not hidden."""
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    if format is None:
+        names = [name for name in names if suffix_of(name) in FORMAT_OF]
+    if not names:
+        what = "files" if format else f"files that end in {', '.join(FORMAT_OF)}, or these and {PACKED}"
+        raise InputError(f"the folder {str(folder)!r} holds no {what}")
+    sources = [source_of(str(folder / name), folder / name, format) for name in names]
+    first = sources[0]
+    other = next((each for each in sources if each.format != first.format), None)
+    if other:
+        raise InputError(
+            f"the folder {str(folder)!r} holds files of several formats, such as {names[0]!r} and "
+            f"{os.path.basename(other.name)!r}; name those to read, perhaps by a pattern: {str(folder / '*.csv')!r}"
+        )
+    return sources
+
+
+def source_of(name: str, path: Path, format: str | None) -> Source:
+    """One file with its format, told by the suffix unless it is given."""
+    is_packed = name.lower().endswith(PACKED)
+    format = format or FORMAT_OF.get(suffix_of(name))
+    if format is None:
+        raise InputError(f"the suffix of {name!r} tells no format: say format=, one of {', '.join(FORMATS)}")
+    if format == "parquet" and is_packed:
+        raise DataError(f"{name} is packed; parquet files pack their columns themselves and are read as they are")
+    return Source(name, path, format, is_packed)
+
+
+def suffix_of(name: str) -> str:
+    """The suffix that tells the format: `.tsv` of `train.tsv` and of `train.tsv.gz`."""
+    return Path(name.lower().removesuffix(PACKED)).suffix
+
+
+def files_of_hub(address: str, format: str | None, hub: dict[str, Any]) -> Iterator[Source]:
+    """The files of a data set, fetched first: hf://datasets/OWNER/NAME/PATH or hf://datasets/OWNER/NAME@REVISION/PATH.
+
+    The path may be a pattern such as data/train-*.parquet.
+    """
+    parts = DATASET.fullmatch(address)
+    if parts is None:
+        raise InputError(
+            f"a file of a data set is named hf://datasets/OWNER/NAME/PATH or hf://datasets/OWNER/NAME@REVISION/PATH, "
+            f"got {address!r}"
+        )
+    revision = parts["revision"] and unquote(parts["revision"])
+    base = address.removesuffix(parts["path"])
+    for file, path in find_dataset_files(parts["name"], parts["path"], revision=revision, **hub).items():
+        yield source_of(base + file, path, format)
