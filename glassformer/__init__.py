@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "errors": """GlassformerError ConfigError InputError TokenizerError ArgumentError CheckpointError WeightsError
-        DamagedFileError UnsafeFileError HubError""",
+        DamagedFileError UnsafeFileError HubError DataError""",
     "text.tokenizer": "PreTrainedTokenizer",
     "text.encoding": "BatchEncoding",
     "text.bert": "BertTokenizer BertTokenizerFast",
@@ -46,6 +46,11 @@ _HOMES = {
         AutoModelForTokenClassification AutoModelForQuestionAnswering""",
     "generate.config": "GenerationConfig",
     "generate.explain": "explain_generation",
+    "data.readers": "read_rows",
+    "data.row": "Row",
+    "data.parallel": "read_parallel",
+    "data.shuffle": "shuffled split",
+    "data.labels": "count_labels make_label2id class_weights",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -3,6 +3,30 @@
 from .checkpoints.config import (
     PretrainedConfig as PretrainedConfig,
 )
+from .data.labels import (
+    class_weights as class_weights,
+)
+from .data.labels import (
+    count_labels as count_labels,
+)
+from .data.labels import (
+    make_label2id as make_label2id,
+)
+from .data.parallel import (
+    read_parallel as read_parallel,
+)
+from .data.readers import (
+    read_rows as read_rows,
+)
+from .data.row import (
+    Row as Row,
+)
+from .data.shuffle import (
+    shuffled as shuffled,
+)
+from .data.shuffle import (
+    split as split,
+)
 from .errors import (
     ArgumentError as ArgumentError,
 )
@@ -14,6 +38,9 @@ from .errors import (
 )
 from .errors import (
     DamagedFileError as DamagedFileError,
+)
+from .errors import (
+    DataError as DataError,
 )
 from .errors import (
     GlassformerError as GlassformerError,
