@@ -231,6 +231,18 @@ from .models.parameters import (
 from .models.parameters import (
     freeze as freeze,
 )
+from .tasks.base import (
+    Task as Task,
+)
+from .tasks.pipeline import (
+    Pipeline as Pipeline,
+)
+from .tasks.pipeline import (
+    pipeline as pipeline,
+)
+from .tasks.text_classification import (
+    TextClassification as TextClassification,
+)
 from .text.auto import (
     AutoTokenizer as AutoTokenizer,
 )

@@ -1,0 +1,352 @@
+"""A task is one object: the rows it reads, how they become tensors, its head, its loss, its metric, its answer.
+
+`pipeline()`, prediction, evaluation and training use the same object, so that they cannot disagree. Its methods stand
+in the order in which data flows:
+
+    read -> encode -> collate -> forward -> answer
+                              -> loss
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from os import PathLike
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..checkpoints.load import LoadReport
+from ..errors import InputError, refuse_unknown
+from ..models import auto
+from ..models.base import PreTrainedModel
+from ..nn.loss import IGNORED
+from ..text.auto import AutoTokenizer
+from ..text.encoding import Row as Encoded
+from ..text.inputs import describe
+from ..text.tokenizer import PreTrainedTokenizer
+from .options import Options
+
+Row = dict[str, Any]
+SomeTask = TypeVar("SomeTask", bound="Task")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a row: those it must have, those it may have, and what training and evaluation need beside."""
+
+    needed: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()  # those that hold a list of texts, and not one text
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.needed, *self.optional, *self.targets)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (*self.needed, *self.optional)
+
+
+@dataclass(slots=True)
+class Example:
+    """One input of the model, without padding: a text, a pair, or one window of a long one."""
+
+    encoded: Encoded
+    labels: dict[str, Any] = field(default_factory=dict)  # what the loss compares with, when the row tells it
+    window: int = 0  # which of its row's windows this is
+    row: int = 0  # which row it belongs to, counted by whoever makes the batches
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+
+@dataclass
+class Batch:
+    """Examples as tensors, padded on the right; the models drop the padding at the door."""
+
+    inputs: dict[str, Tensor]
+    labels: dict[str, Tensor]
+    examples: Sequence[Example]
+    targets_count: int = 0  # what a summed loss is divided by
+
+    def to(self, device: torch.device) -> Batch:
+        moved = [{name: tensor.to(device) for name, tensor in part.items()} for part in (self.inputs, self.labels)]
+        return replace(self, inputs=moved[0], labels=moved[1])
+
+    @property
+    def lengths(self) -> list[int]:
+        return [len(example) for example in self.examples]
+
+
+class Task:
+    """What all tasks share. A task adds what it reads, what it asks the model, and what it makes of the outputs."""
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    head: ClassVar[str]  # the Auto class that loads its model
+    columns: ClassVar[Columns]
+    Options: ClassVar[type[Options]] = Options
+    idle_parts: ClassVar[tuple[str, ...]] = ()  # parts of the model that the answer does not depend on
+    unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.options = self.Options()
+        self.options = self.asked(**options).options
+
+    @classmethod
+    def from_pretrained(
+        cls: type[SomeTask],
+        name_or_path: str | PathLike[str],
+        tokenizer: PreTrainedTokenizer | str | PathLike[str] | None = None,
+        *,
+        hub: Mapping[str, Any] | None = None,
+        model_arguments: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> SomeTask:
+        """The task with a model and tokenizer from a folder or by a hub name.
+
+        `hub` holds the arguments for finding files (`revision`, `cache_dir`, ...), `model_arguments` further ones for
+        the model's own `from_pretrained`.
+        """
+        hub = dict(hub or {})
+        model = getattr(auto, cls.head).from_pretrained(name_or_path, **hub, **(model_arguments or {}))
+        if tokenizer is None or not isinstance(tokenizer, PreTrainedTokenizer):
+            tokenizer = AutoTokenizer.from_pretrained(name_or_path if tokenizer is None else tokenizer, **hub)
+        return cls(model, tokenizer, **options)
+
+    # --- options -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        return [spec.name for spec in fields(cls.Options)]
+
+    def asked(self: SomeTask, **options: Any) -> SomeTask:
+        """The same task with other options; the model is shared."""
+        refuse_unknown(options, self.option_names(), self.name)
+        task = copy.copy(self)
+        task.options = replace(self.options, **options)
+        return task
+
+    @property
+    def limit(self) -> int:
+        """The most tokens that one input of the model may have."""
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        limits = (positions, self.tokenizer.model_max_length, getattr(self.options, "max_length", None))
+        return min(limit for limit in limits if limit is not None)
+
+    @property
+    def label_ids(self) -> dict[str, int]:
+        """The names of the model's labels, each with its number."""
+        return {label: number for number, label in self.model.config.id2label.items()}
+
+    # --- what a user hands in ----------------------------------------------------------------------------------
+
+    def take(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Take a call apart: what is to be answered, and the options."""
+        columns = {name: value for name, value in named.items() if name in self.columns.all}
+        options = {name: value for name, value in named.items() if name not in columns}
+        refuse_unknown(
+            options, ["inputs", "batch_size", "progress", *self.columns.all, *self.option_names()], self.name
+        )
+        if "inputs" in options and not inputs:
+            inputs = (options.pop("inputs"),)
+        if len(inputs) > 1 and len(inputs) <= len(self.columns.needed):
+            columns, inputs = {**dict(zip(self.columns.needed, inputs, strict=False)), **columns}, ()
+        if len(inputs) + bool(columns) != 1:
+            raise InputError(
+                f"{self.name} takes a row, a list of rows, or {' and '.join(self.columns.needed)} by name; "
+                f"got {len(inputs)} values" + (f" and {', '.join(columns)}" if columns else "")
+            )
+        return (inputs[0] if inputs else spread(columns, self.columns.lists)), options
+
+    def is_one(self, given: Any) -> bool:
+        """Whether this is one row, and not many."""
+        pair = isinstance(given, tuple) and len(self.columns.inputs) > 1
+        return isinstance(given, str | Mapping) or (pair and all(isinstance(each, str) for each in given))
+
+    def read(self, given: Any) -> Row:
+        """A row from what a user may hand in: a text, a tuple in the order of the columns, or a dictionary."""
+        if isinstance(given, str):
+            given = (given,)
+        if isinstance(given, list | tuple):
+            names = self.columns.inputs
+            if len(given) > len(names):
+                raise InputError(f"{self.name} reads {', '.join(names)}, got {len(given)} values: {describe(given)}")
+            given = dict(zip(names, given, strict=False))
+        if not isinstance(given, Mapping):
+            raise InputError(f"{self.name} reads rows with {', '.join(self.columns.needed)}, got {describe(given)}")
+        row = dict(given)
+        refuse_unknown(row, self.columns.all, f"a row of {self.name}")
+        for name in self.columns.needed:
+            if row.get(name) is None:
+                raise InputError(f"{self.name} needs {name}; the row has {', '.join(row) or 'nothing'}")
+        for name in self.columns.inputs:
+            self.check_column(name, row.get(name))
+        return row
+
+    def check_column(self, name: str, value: Any) -> None:
+        if name in self.columns.lists:
+            is_right = isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
+            if value is not None and not is_right:
+                raise InputError(f"{name} must be a list of one text or more, got {describe(value)}")
+        elif value is not None and not isinstance(value, str):
+            raise InputError(f"{name} must be a text, got {describe(value)}")
+
+    def encode(self, row: Row) -> list[Example]:
+        """The model's inputs for one row; several when a long text is read in windows."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it encodes")
+
+    # --- rows to tensors ---------------------------------------------------------------------------------------
+
+    def fit(self, text: Any, pair: str | None = None, *, cut: bool | str = False, words: bool = False) -> Encoded:
+        """One text or pair as the model's input: cut when that is asked for, refused when it is too long."""
+        encoded = self.tokenizer(
+            text,
+            pair,
+            truncation=cut,
+            max_length=self.limit if cut else None,
+            is_split_into_words=words,
+            split_special_tokens=self.options.split_special_tokens,
+            verbose=False,
+        ).encodings[0]
+        if len(encoded) == 0:
+            raise InputError(f"the text {describe(text)} has no tokens to read")
+        if len(encoded) > self.limit:
+            raise InputError(
+                f"a text has {len(encoded)} tokens and the model takes {self.limit}; pass truncation=True to cut it, "
+                "which the result then tells"
+            )
+        return encoded
+
+    def windows(
+        self, text: Any, pair: str | None = None, *, limit: int, stride: int, cut: str = "longest_first", words=False
+    ) -> list[Encoded]:
+        """A text, or the second of a pair, in windows of at most `limit` tokens that overlap by `stride`."""
+        encoded = self.tokenizer(
+            text,
+            pair,
+            truncation=cut,
+            max_length=limit,
+            stride=stride,
+            is_split_into_words=words,
+            return_overflowing_tokens=True,
+            split_special_tokens=self.options.split_special_tokens,
+            verbose=False,
+        ).encodings
+        if len(encoded[0]) == 0:
+            raise InputError(f"the text {describe(text)} has no tokens to read")
+        return encoded
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        """Examples as one padded batch."""
+        ids = [example.encoded.ids() for example in examples]
+        pad_id = 0 if self.tokenizer.pad_token is None else self.tokenizer.pad_token_id
+        inputs = {"input_ids": padded(ids, pad_id), "attention_mask": padded([[1] * len(row) for row in ids], 0)}
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            inputs["token_type_ids"] = padded([example.encoded.type_ids() for example in examples], 0)
+        known = [name for name in examples[0].labels if all(name in example.labels for example in examples)]
+        labels = {name: label_tensor([example.labels[name] for example in examples]) for name in known}
+        batch = Batch(inputs, labels, examples)
+        batch.targets_count = self.count_targets(batch) if labels else 0
+        return batch
+
+    def count_targets(self, batch: Batch) -> int:
+        """How many values a summed loss is the sum of."""
+        return sum(int((labels != IGNORED).sum()) for labels in batch.labels.values())
+
+    # --- tensors to answers ------------------------------------------------------------------------------------
+
+    def call(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Any:
+        """The model's outputs, without what no task reads."""
+        extra = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+        return model(**inputs, **extra, return_dict=True)
+
+    def forward(self, batch: Batch) -> list[Any]:
+        """What the model says of each example. A task that writes text asks `model.generate` here."""
+        return list(self.call(self.model, batch.inputs).logits.float().cpu())
+
+    def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:
+        """What the user gets for one row."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it answers")
+
+    def wrap(self, answer: Any, given: Any, asked: Iterable[str]) -> Any:
+        """The answer as it is returned for one row alone; `asked` names the options of that call."""
+        return answer
+
+    # --- training and evaluation -------------------------------------------------------------------------------
+
+    def loss(self, model: PreTrainedModel, batch: Batch, reduction: str = "sum") -> Tensor:
+        """What training makes small: summed over `batch.targets_count` values, or their mean."""
+        if not batch.labels:
+            wanted = ", ".join(self.columns.targets)
+            raise InputError(f"{self.name} learns from rows with {wanted}" if wanted else f"{self.name} is not trained")
+        total = self.summed_loss(model, batch)
+        return total if reduction == "sum" else total / batch.targets_count
+
+    def summed_loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} does not say what it learns")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of what `metric` reports, the first of them the one to choose by."""
+        return ()
+
+    def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:
+        """What evaluation holds against `reference(row)`."""
+        raise NotImplementedError(f"{type(self).__name__} is not evaluated")
+
+    def reference(self, row: Row) -> Any:
+        """The right prediction, as the row tells it."""
+        raise NotImplementedError(f"{type(self).__name__} is not evaluated")
+
+    def metric(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
+        """How good predictions are: a number for each name in `metrics`."""
+        raise NotImplementedError(f"{type(self).__name__} is not evaluated")
+
+    # --- honesty -----------------------------------------------------------------------------------------------
+
+    def refuse_untrained(self) -> None:
+        """Raise if an answer would come from weights that were drawn at random when the model was loaded."""
+        report = getattr(self.model, "load_report", LoadReport())
+        drawn = [part for part in report.initialised if part not in self.idle_parts]
+        if drawn:
+            where = self.model.config.name_or_path or "the checkpoint"
+            raise InputError(
+                f"{where} has no trained {', '.join(drawn)}, so {self.name} would answer at random: train the model "
+                f"on rows with {', '.join(self.columns.all)}, or load a checkpoint of {type(self.model).__name__}; if "
+                "this very object has been trained since it was loaded, empty model.load_report.initialised"
+            )
+
+
+def spread(columns: Row, lists: Sequence[str]) -> Row | list[Row]:
+    """Columns given by name as a row; as rows when some are lists, with what is no list repeated in each."""
+    many = {name: len(value) for name, value in columns.items() if isinstance(value, list) and name not in lists}
+    if not many:
+        return columns
+    if len(set(many.values())) > 1:
+        counts = ", ".join(f"{count} of {name}" for name, count in many.items())
+        raise InputError(f"columns given as lists must be equally long, got {counts}")
+    return [
+        {name: value[i] if name in many else value for name, value in columns.items()}
+        for i in range(next(iter(many.values())))
+    ]
+
+
+def padded(rows: Sequence[Sequence[int]], filler: int) -> Tensor:
+    """Rows of unequal length as one tensor, filled up on the right."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[filler] * (width - len(row))] for row in rows])
+
+
+def label_tensor(values: Sequence[Any]) -> Tensor:
+    """Labels of examples as a tensor; lists of them, one label for each position, are filled up with IGNORED."""
+    if not isinstance(values[0], list):
+        return torch.tensor(values)
+    return padded(values, IGNORED)

@@ -1,0 +1,161 @@
+"""`pipeline()`: a task, a model and a tokenizer put together, called with texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from typing import Any
+
+import torch
+
+from ..checkpoints.hub import find_folder
+from ..errors import InputError, refuse_unknown
+from ..models.auto import HUB_ARGUMENTS, AutoConfig
+from ..models.base import PreTrainedModel
+from ..text.auto import AutoTokenizer
+from ..text.options import whole
+from ..text.tokenizer import PreTrainedTokenizer
+from .base import Task
+from .progress import watched
+from .registry import task_class, task_of
+from .run import answers
+
+
+class Pipeline:
+    """A task that can be called: one row gives its answer, a list gives a list, a stream gives a stream.
+
+    What may be asked for is what the task's options are: when the pipeline is made, or in one call.
+    """
+
+    def __init__(self, worker: Task, batch_size: int | None = None) -> None:
+        worker.refuse_untrained()
+        self.worker = worker
+        self.batch_size = batch_size
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return self.worker.name
+
+    @property
+    def model(self) -> PreTrainedModel:
+        return self.worker.model
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizer:
+        return self.worker.tokenizer
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def __call__(self, *inputs: Any, batch_size: int | None = None, progress: bool | None = None, **asked: Any) -> Any:
+        """Answer one row or many; the columns of a row may be given by name, all other keywords are options.
+
+        A list is answered by a list. A generator, or any other iterable, is answered by a generator: rows are read
+        when their answers are asked for, some ahead so that like lengths share a batch, and memory stays the same
+        however many there are. `batch_size` limits how many inputs the model sees at once; without it batches are
+        made by their number of tokens. `progress` shows or hides the progress of long work; by default it is shown
+        in a terminal.
+        """
+        whole("batch_size", batch_size, 1)
+        given, options = self.worker.take(inputs, asked)
+        worker = self.worker.asked(**options)
+        if worker.is_one(given):
+            (answer,) = answers(worker, [given], batch_size=batch_size or self.batch_size, numbered=False)
+            return worker.wrap(answer, given, options)
+        if not isinstance(given, Iterable):
+            raise InputError(f"{self.task} reads a row, a list of rows or an iterable of them, got {given!r:.80}")
+        stream = self.stream(worker, given, batch_size or self.batch_size, progress)
+        if not isinstance(given, list | tuple):
+            return stream
+        answered = list(stream)
+        return answered[0] if worker.unwraps_one and len(answered) == 1 else answered
+
+    @staticmethod
+    def stream(worker: Task, rows: Iterable, batch_size: int | None, progress: bool | None) -> Iterator[Any]:
+        total = len(rows) if hasattr(rows, "__len__") else None
+        return watched(answers(worker, rows, batch_size=batch_size), total, progress, worker.name)
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.task}, {type(self.model).__name__} {self.model.config.name_or_path!r})"
+
+
+def pipeline(
+    task: str | None = None,
+    model: PreTrainedModel | str | PathLike[str] | None = None,
+    tokenizer: PreTrainedTokenizer | str | PathLike[str] | None = None,
+    *,
+    device: int | str | torch.device | None = None,
+    dtype: torch.dtype | str | None = None,
+    torch_dtype: torch.dtype | str | None = None,
+    batch_size: int | None = None,
+    model_kwargs: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Pipeline:
+    """Something that answers: `pipeline("sentiment-analysis", model="./folder/")("so good")`.
+
+    `model` is a folder, a hub name or a loaded model; its own class tells the task if none is named. The tokenizer
+    comes from the same place unless another is given. Further keywords are options of the task, for every call, and
+    those that say where files come from: `revision`, `cache_dir`, `token`, `local_files_only`, `endpoint`.
+
+    >>> pipe = pipeline("text-classification", model="./sst2/", device="cpu")        # doctest: +SKIP
+    """
+    hub = {name: options.pop(name) for name in HUB_ARGUMENTS if name in options}
+    if model is None:
+        raise InputError("pipeline needs a model: a folder, a hub name or a loaded model, as in pipeline(task, model=)")
+    whole("batch_size", batch_size, 1)
+    loaded = isinstance(model, PreTrainedModel)
+    if not loaded and not isinstance(model, str | PathLike):
+        raise InputError(f"model must be a folder, a hub name or a loaded model, got {model!r:.80}")
+    if loaded:
+        kind = task_class(task or task_of(type(model).__name__, "the model"))
+    else:
+        kind = task_class(task or task_of_folder(model, hub))
+    known = [*kind.option_names(), *HUB_ARGUMENTS, "device", "dtype", "torch_dtype", "batch_size", "model_kwargs"]
+    refuse_unknown(options, ["task", "model", "tokenizer", *known], f"pipeline({kind.name!r})")
+    if loaded:
+        if dtype is not None or torch_dtype is not None or model_kwargs:
+            raise InputError("dtype and model_kwargs are for loading, and the model is loaded already")
+        worker = kind(model, tokenizer_for(model, tokenizer, hub), **options)
+    else:
+        arguments = {"dtype": dtype or torch_dtype, **(model_kwargs or {})}
+        worker = kind.from_pretrained(model, tokenizer, hub=hub, model_arguments=arguments, **options)
+    if device is not None:
+        worker.model.to(read_device(device))
+    return Pipeline(worker, batch_size)
+
+
+def task_of_folder(name_or_path: str | PathLike[str], hub: Mapping[str, Any]) -> str:
+    """The task that a checkpoint was made for, as its files tell."""
+    folder = find_folder(name_or_path, files=("modules.json", ("config.json",)), **hub)
+    if (folder / "modules.json").is_file():
+        return "sentence-similarity"
+    named = AutoConfig.from_pretrained(folder).architectures
+    return task_of(named[0] if named else None, str(name_or_path))
+
+
+def tokenizer_for(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizer | str | PathLike[str] | None, hub: Mapping[str, Any]
+) -> PreTrainedTokenizer:
+    """The tokenizer given, or the one that stands beside a loaded model's files."""
+    if isinstance(tokenizer, PreTrainedTokenizer):
+        return tokenizer
+    place = tokenizer or model.config.name_or_path
+    if not place:
+        raise InputError("the model was not loaded from a folder: give its tokenizer, pipeline(task, model, tokenizer)")
+    return AutoTokenizer.from_pretrained(place, **hub)
+
+
+def read_device(device: int | str | torch.device) -> torch.device:
+    """-1 is the CPU, another number a GPU, as in the tutorials; else what torch understands."""
+    if isinstance(device, bool) or not isinstance(device, int | str | torch.device):
+        raise InputError(f"device must be a number, a name or a torch.device, got {device!r}")
+    if isinstance(device, int):
+        device = "cpu" if device < 0 else f"cuda:{device}"
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)  # a device that is not there answers now, and not at the first text
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
+    return found

@@ -1,0 +1,53 @@
+"""The tasks by name, and the task that a checkpoint was made for. Nothing is imported before it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from ..errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from .base import Task
+
+TASKS = {
+    "text-classification": "text_classification.TextClassification",
+}
+ALIASES = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
+ENDINGS = {  # how the class names of checkpoints end -> the task they answer
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+    "ForQuestionAnswering": "question-answering",
+    "ForMultipleChoice": "multiple-choice",
+    "ForNextSentencePrediction": "next-sentence",
+    "ForMaskedLM": "fill-mask",
+    "ForPreTraining": "fill-mask",
+    "ForCausalLM": "text-generation",
+    "LMHeadModel": "text-generation",
+    "Model": "feature-extraction",
+}
+
+
+def task_names() -> list[str]:
+    """Every name that a task answers to."""
+    return [*TASKS, *ALIASES]
+
+
+def task_class(name: str) -> type[Task]:
+    """The task of a name or alias."""
+    if not isinstance(name, str):
+        raise InputError(f"a task is named by a text such as 'text-classification', got {name!r}")
+    place = TASKS.get(ALIASES.get(name, name))
+    if place is None:
+        raise InputError(f"there is no task {name!r}{nearest(name, task_names())}; there are {', '.join(task_names())}")
+    module, _, kind = place.partition(".")
+    return getattr(importlib.import_module(f".{module}", __package__), kind)
+
+
+def task_of(class_name: str | None, where: str) -> str:
+    """The task that a model's class name speaks of."""
+    for ending, task in ENDINGS.items():
+        if class_name is not None and class_name.endswith(ending):
+            return task
+    said = "does not name its class" if class_name is None else f"is a {class_name}"
+    raise InputError(f"{where} {said}, which tells no task; name one: pipeline(task, model=...)")

@@ -1,0 +1,136 @@
+"""Rows in, answers out: a stream of any length, in batches of a token budget, answered in its order.
+
+Rows are read ahead, so that inputs of like length share a batch; what is held at any time is bounded, however many
+rows there are. The look-ahead starts small: the first answers come soon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import GlassformerError, InputError
+from .base import Example, Row, Task
+
+BUDGET = 4096  # real tokens in a batch
+AHEAD = 16  # budgets of tokens that are read ahead at most
+
+
+@dataclass
+class Pending:
+    """A row on its way to its answer."""
+
+    row: Row
+    examples: Sequence[Example]
+    outputs: list[Any] = field(default_factory=list)
+    missing: int = 0
+    answer: Any = None
+
+
+def answers(
+    task: Task,
+    rows: Iterable[Any],
+    *,
+    budget: int = BUDGET,
+    batch_size: int | None = None,
+    finish: Callable[[Row, Sequence[Example], Sequence[Any]], Any] | None = None,
+    numbered: bool = True,
+) -> Iterator[Any]:
+    """The answer to each row, in the order of the rows.
+
+    A batch holds at most `budget` tokens and, when given, `batch_size` inputs. `finish` makes the answer from a row,
+    its examples and their outputs: `task.answer` unless told otherwise. A row that cannot be read raises, with its
+    number if `numbered`, after the rows before it have been answered.
+    """
+    source = enumerate(rows)
+    share = budget
+    while True:
+        pending, problem = read_ahead(task, source, share, numbered)
+        settle(task, pending, budget, batch_size, finish or task.answer)
+        for each in pending:
+            yield each.answer
+        if problem is not None:
+            raise problem
+        if not pending:
+            return
+        share = min(2 * share, AHEAD * budget)
+
+
+def read_ahead(
+    task: Task, source: Iterator[tuple[int, Any]], tokens: int, numbered: bool
+) -> tuple[list[Pending], GlassformerError | None]:
+    """Encoded rows that hold about so many tokens, and the error of the row after them if it has one."""
+    pending: list[Pending] = []
+    held = 0
+    for number, given in source:
+        try:
+            row = task.read(given)
+            examples = task.encode(row)
+        except GlassformerError as error:
+            if numbered and isinstance(error, InputError):
+                error = type(error)(f"row {number}: {error}")
+            return pending, error
+        for example in examples:
+            example.row = number
+        pending.append(Pending(row, examples, [None] * len(examples), len(examples)))
+        held += sum(map(len, examples))
+        if held >= tokens:
+            break
+    return pending, None
+
+
+def settle(task: Task, pending: list[Pending], budget: int, batch_size: int | None, finish: Callable) -> None:
+    """Answer every row; the outputs of a row are let go as soon as it is answered."""
+    waiting = [(each, place) for each in pending for place in range(len(each.examples))]
+    waiting.sort(key=lambda one: len(one[0].examples[one[1]]), reverse=True)
+    for group in groups(waiting, budget, batch_size):
+        outputs = run(task, [each.examples[place] for each, place in group])
+        for (each, place), output in zip(group, outputs, strict=True):
+            each.outputs[place] = output
+            each.missing -= 1
+        for each, _ in group:
+            if each.missing == 0 and each.outputs:
+                each.answer = finish(each.row, each.examples, each.outputs)
+                each.outputs = []
+
+
+def groups(
+    waiting: list[tuple[Pending, int]], budget: int, batch_size: int | None
+) -> Iterator[list[tuple[Pending, int]]]:
+    """Neighbours that fit into one batch together, at least one of them."""
+    group: list[tuple[Pending, int]] = []
+    held = 0
+    for each, place in waiting:
+        size = len(each.examples[place])
+        if group and (held + size > budget or len(group) == batch_size):
+            yield group
+            group, held = [], 0
+        group.append((each, place))
+        held += size
+    if group:
+        yield group
+
+
+def run(task: Task, examples: Sequence[Example]) -> list[Any]:
+    """What the model says of examples, as it is when it does not learn."""
+    batch = task.collate(examples).to(task.model.device)
+    with evaluating(task.model), torch.inference_mode():
+        return task.forward(batch)
+
+
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch dropout off, and back on for a model that is in training."""
+    was_training = model.training
+    if was_training:
+        model.eval()
+    try:
+        yield
+    finally:
+        if was_training:
+            model.train()

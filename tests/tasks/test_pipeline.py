@@ -1,0 +1,183 @@
+"""pipeline(): how models, tokenizers, devices and tasks are found, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import glassformer
+from glassformer import ArgumentError, InputError, pipeline
+from glassformer.tasks import registry
+
+from .conftest import TEXTS, close, save
+
+KIND = glassformer.BertForSequenceClassification
+
+
+def test_a_folder_or_its_parts(checkpoint):
+    folder = checkpoint(KIND)
+    expected = pipeline("sentiment-analysis", model=str(folder))(TEXTS)
+    model, tokenizer = KIND.from_pretrained(folder), glassformer.AutoTokenizer.from_pretrained(folder)
+    for pipe in (
+        pipeline("text-classification", folder),
+        pipeline(model=folder),
+        pipeline("text-classification", model, tokenizer),
+        pipeline(task="text-classification", model=model, tokenizer=str(folder)),
+        pipeline(model=model),  # the tokenizer stands beside the weights it came from
+        pipeline("text-classification", model=folder, tokenizer=tokenizer, dtype="auto"),
+    ):
+        assert pipe.task == "text-classification"
+        assert pipe(TEXTS) == expected
+    assert repr(pipe) == f"Pipeline(text-classification, BertForSequenceClassification {str(folder)!r})"
+
+
+@pytest.mark.parametrize("device", [None, -1, "cpu", torch.device("cpu")])
+def test_devices(checkpoint, device):
+    pipe = pipeline("sentiment-analysis", model=checkpoint(KIND), device=device)
+    assert pipe.device == torch.device("cpu")
+    assert pipe("so good")[0]["label"]
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [("gpu", "device 'gpu' cannot be used"), (1.5, "got 1.5"), (True, "got True"), (4096, "device 'cuda:4096' cannot")],
+)
+def test_devices_that_are_not_there(checkpoint, device, message):
+    with pytest.raises(InputError, match=message):
+        pipeline("sentiment-analysis", model=checkpoint(KIND), device=device)
+
+
+def test_dtype(checkpoint):
+    pipe = pipeline(model=checkpoint(KIND), torch_dtype=torch.bfloat16)
+    assert pipe.model.dtype == torch.bfloat16
+    assert isinstance(pipe("so good")[0]["score"], float)
+
+
+def test_columns_by_name(checkpoint):
+    pipe = pipeline(model=checkpoint(KIND))
+    pair = {"text": TEXTS[0], "text_pair": TEXTS[1]}
+    assert pipe(**pair) == pipe(pair)
+    close(pipe(text=TEXTS[:2], text_pair=TEXTS[2]), [pipe((text, TEXTS[2])) for text in TEXTS[:2]], 1e-6)
+    assert pipe(inputs=TEXTS[0]) == pipe(TEXTS[0])
+    with pytest.raises(InputError, match="equally long, got 2 of text, 1 of text_pair"):
+        pipe(text=TEXTS[:2], text_pair=TEXTS[:1])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda pipe: pipe("a", topk=2), ArgumentError, "no argument 'topk', did you mean 'top_k'"),
+        (lambda pipe: pipe("a", top_k=0), InputError, "top_k must be a whole number of at least 1, got 0"),
+        (lambda pipe: pipe("a", function_to_apply="soft"), InputError, "must be one of None, 'default', 'softmax'"),
+        (lambda pipe: pipe("a", truncation=1), InputError, "truncation must be one of"),
+        (lambda pipe: pipe("a", batch_size=0), InputError, "batch_size must be a whole number of at least 1"),
+        (lambda pipe: pipe("a", text_pairs="b"), ArgumentError, "did you mean 'text_pair'"),
+        (lambda pipe: pipe({"text": "a", "textpair": "b"}), ArgumentError, "a row of text-classification has no"),
+        (lambda pipe: pipe({"text_pair": "a"}), InputError, "text-classification needs text; the row has text_pair"),
+        (lambda pipe: pipe({"text": 3}), InputError, "text must be a text, got int 3"),
+        (lambda pipe: pipe("a", "b"), InputError, "got 2 values"),
+        (lambda pipe: pipe(), InputError, "got 0 values"),
+        (lambda pipe: pipe("a", text="b"), InputError, "got 1 values and text"),
+        (lambda pipe: pipe(("a", "b", "c")), InputError, "reads text, text_pair, got 3 values"),
+        (lambda pipe: pipe(3), InputError, "a list of rows or an iterable of them, got 3"),
+        (lambda pipe: pipe(["a", None]), InputError, "row 1: text-classification reads rows with text, got None"),
+    ],
+)
+def test_what_a_call_refuses(checkpoint, call, error, message):
+    with pytest.raises(error, match=message):
+        call(pipeline(model=checkpoint(KIND)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"task": "sentiment"}, InputError, "there is no task 'sentiment', did you mean 'sentiment-analysis'"),
+        ({"task": 3}, InputError, "a task is named by a text"),
+        ({"topk": 3}, ArgumentError, "no argument 'topk', did you mean 'top_k'"),
+        ({"modle": 3}, ArgumentError, "did you mean 'model'"),
+        ({"model": None}, InputError, "pipeline needs a model"),
+        ({"model": 3}, InputError, "model must be a folder, a hub name or a loaded model, got 3"),
+        ({"top_k": 0}, InputError, "top_k must be"),
+        ({"batch_size": -1}, InputError, "batch_size must be"),
+    ],
+)
+def test_what_a_pipeline_refuses(checkpoint, arguments, error, message):
+    with pytest.raises(error, match=message):
+        pipeline(**{"model": checkpoint(KIND), **arguments})
+
+
+def test_a_loaded_model_is_not_loaded_again(checkpoint):
+    model = KIND.from_pretrained(checkpoint(KIND))
+    with pytest.raises(InputError, match="the model is loaded already"):
+        pipeline(model=model, dtype="auto")
+
+
+def test_a_model_without_files_needs_its_tokenizer(checkpoint):
+    from ..models.architectures import tiny_bert
+
+    with pytest.raises(InputError, match="give its tokenizer"):
+        pipeline(model=KIND(tiny_bert()))
+
+
+def test_an_untrained_head_refuses_to_answer(checkpoint, caplog):
+    folder = checkpoint(glassformer.BertModel)
+    caplog.set_level(logging.ERROR, "glassformer")
+    with pytest.raises(InputError, match="has no trained classifier, so text-classification would answer at random"):
+        pipeline("sentiment-analysis", model=folder)
+    model = KIND.from_pretrained(folder)
+    with pytest.raises(InputError, match="train the model on rows with text, text_pair, label"):
+        pipeline(model=model)
+    model.load_report.initialised.clear()  # as the error says
+    assert pipeline(model=model)("so good")
+
+
+def test_the_task_is_told_by_the_checkpoint(checkpoint, tmp_path):
+    folder = checkpoint(KIND)
+    config = json.loads((folder / "config.json").read_text())
+    for named, message in (
+        (["BertForDancing"], "is a BertForDancing, which tells no task"),
+        (None, "does not name its class"),
+    ):
+        (folder / "config.json").write_text(json.dumps({**config, "architectures": named}))
+        with pytest.raises(InputError, match=message):
+            pipeline(model=folder)
+
+
+def test_the_table_of_tasks_is_what_the_tasks_say():
+    for name in registry.TASKS:
+        kind = registry.task_class(name)
+        assert kind.name == name
+        assert {alias for alias, task in registry.ALIASES.items() if task == name} == set(kind.aliases)
+        assert getattr(glassformer, kind.__name__) is kind
+
+
+def test_names_of_tasks_cost_no_torch():
+    script = (
+        "import sys; from glassformer.tasks.registry import task_names; task_names(); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=Path(glassformer.__file__).parents[1], check=True)
+
+
+def test_special_tokens_in_a_text_are_read_as_text_when_asked(checkpoint):
+    pipe = pipeline(model=checkpoint(KIND))
+    assert pipe("[SEP]", split_special_tokens=True) != pipe("[SEP]")
+
+
+def test_text_without_tokens(checkpoint, tmp_path):
+    pipe = pipeline(model=checkpoint(KIND))
+    assert pipe("")[0]["label"]  # [CLS] [SEP] are tokens
+    pipe.tokenizer.template = lambda pair: pipe.tokenizer.__class__.template(pipe.tokenizer, pair)[1:2]
+    with pytest.raises(InputError, match="the text str '' has no tokens to read"):
+        pipe("")
+
+
+def test_save_keeps_the_labels(checkpoint, tmp_path):
+    pipe = pipeline(model=checkpoint(KIND, id2label={0: "no", 1: "yes"}))
+    folder = save(tmp_path / "again", pipe.model)
+    assert pipeline(model=folder)(TEXTS) == pipe(TEXTS)
