@@ -54,8 +54,9 @@ def inspect(
     else:
         inspection.print(depth)
     if inspection.faults:
-        faults = "\n".join(inspection.faults)
-        raise WeightsError(f"{len(inspection.faults)} weights in {inspection.folder} do not fit its config:\n{faults}")
+        faults, hint = "\n".join(inspection.faults), inspection.hint
+        count = len(inspection.faults)
+        raise WeightsError(f"{count} weights in {inspection.folder} do not fit its config{hint}:\n{faults}")
     return 0
 
 
@@ -64,6 +65,7 @@ def look_into(name: str) -> Inspection:
     from ..checkpoints.config import CONFIG_FILE
     from ..checkpoints.hub import find_folder
     from ..checkpoints.weights import ENTRIES, open_weights
+    from ..checkpoints.wrapped import unwrapped, wrapper_notes
 
     folder = find_folder(name, files=(), local_files_only=True)
     found = Inspection(folder, files_of(folder))
@@ -71,6 +73,8 @@ def look_into(name: str) -> Inspection:
     if any(os.path.lexists(folder / entry) for entry in ENTRIES):
         weights = open_weights(folder)
         note_weights(found, weights)
+        weights = unwrapped(weights)
+        found.notes += wrapper_notes(weights)
     if not os.path.lexists(folder / CONFIG_FILE):
         if weights is None:
             held = f"it has {some(list(found.files))}" if found.files else "it is empty"
@@ -184,6 +188,8 @@ def silence() -> Iterator[None]:
 
 def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTrainedModel], weights: Weights) -> None:
     """Hold what the files have against what each class needs."""
+    from ..checkpoints.wrapped import hint_at_prefix
+
     keymap = body.keymap
     places, _ = keymap.read(weights.names(), prefixed=False)
     for part in found.parts:
@@ -203,6 +209,8 @@ def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTraine
     found.leftovers = sorted(name for name in weights.names() if keymap.to_ours(name, prefixed=False) is None)
     named = next((head for head in found.heads if head.name == found.class_name), whole)
     found.faults = found.faults + [fault for fault in named.faults if fault not in found.faults]
+    if found.faults:
+        found.hint = hint_at_prefix(weights, keymap)
 
 
 def fit(model: PreTrainedModel, weights: Weights) -> Head:

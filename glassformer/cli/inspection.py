@@ -113,6 +113,7 @@ class Inspection:
     unused: list[str] = field(default_factory=list)  # tensors that no class of the family reads
     leftovers: list[str] = field(default_factory=list)  # buffers of old files that nobody needs
     faults: list[str] = field(default_factory=list)  # what loading would refuse
+    hint: str = ""  # at what the faults have in common
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self, depth: int | None = None) -> dict[str, Any]:
