@@ -46,6 +46,14 @@ def read_needed(needed: str | Iterable[str]) -> tuple[str, ...]:
     return (needed,) if isinstance(needed, str) else tuple(needed)
 
 
+def check_names(checked: Iterable[str], wanted: Wanted | None) -> None:
+    """Refuse to check a column that no row will have."""
+    for name in checked:
+        if wanted is not None and name not in wanted:
+            hint = nearest(str(name), wanted)
+            raise InputError(f"needed= or types= names {name!r}, which is not among the wanted columns{hint}")
+
+
 def positions_of(wanted: Wanted | None, names: Sequence[str | int], place: str) -> list[tuple[str | int, int]]:
     """For each column of a row its name there and its position in the file; raises for a column the file has not."""
     if wanted is None:

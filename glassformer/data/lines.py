@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
-from ..checkpoints.files import reason_of
+from ..checkpoints.files import LFS_POINTER, reason_of
 from ..errors import DataError
 from .row import fault_at
 from .sources import Source
@@ -74,6 +74,8 @@ def stream_of(source: Source) -> AbstractContextManager[BinaryIO]:
 
 def without_mark(raw: bytes, source: Source) -> bytes:
     """The beginning of a file without the byte order mark that some editors put there."""
+    if raw.startswith(LFS_POINTER):
+        raise DataError(f"{source.name} is not the file itself but a Git LFS pointer to it; run `git lfs pull`")
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{source.name} is written in UTF-16; convert it to UTF-8")
     return raw.removeprefix(b"\xef\xbb\xbf")

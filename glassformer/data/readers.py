@@ -1,4 +1,14 @@
-"""`read_rows`: rows from files of any kind, one at a time, and what becomes of the bad ones."""
+"""`read_rows`: rows from files of any kind, one at a time, and what becomes of the bad ones.
+
+txt      one text in each line: `text`
+csv tsv  tables. In csv a field may be quoted, in tsv a quote is a character like any other. An empty line holds
+         no row. Columns without a header are called 0, 1, 2, ...
+jsonl    an object in each line
+json     a list of objects, one under "data", or objects one after the other; SQuAD's form is recognised
+squad    `id`, `question`, `context`, `answers`, `is_impossible`
+conll    sentences of `tokens` and `tags`: a token in each line, its tag in the last column, an empty line between
+parquet  with the extra `parquet`
+"""
 
 from __future__ import annotations
 
@@ -10,7 +20,7 @@ from typing import Literal
 
 from ..errors import DataError, InputError, suggests
 from ..text.inputs import describe
-from .columns import Wanted, check, pick, read_needed, read_types, read_wanted
+from .columns import Wanted, check, check_names, pick, read_needed, read_types, read_wanted
 from .conll import read_conll
 from .json_rows import read_json, read_jsonl
 from .lines import lines_of
@@ -54,43 +64,34 @@ def read_rows(
 
     `source` is a file, a folder, a pattern such as `data/*.csv`, `-` for standard input, a file of a data set on a hub
     (`hf://datasets/OWNER/NAME/PATH`, `NAME@REVISION`, patterns too; the last four arguments are those of
-    `from_pretrained`), or a list of these. A name that ends in .gz is unpacked on the way. Text is UTF-8.
+    `from_pretrained`), or a list of these. Text is UTF-8; a name that ends in .gz is unpacked on the way.
 
-    `format` is told by the suffix unless it is given:
-      txt      one text in each line: `text`
-      csv tsv  tables. In csv a field may be quoted, in tsv a quote is a character like any other; `quotes` and
-               `delimiter` say otherwise. An empty line holds no row.
-      jsonl    an object in each line
-      json     a list of objects, one under "data", or objects one after the other; SQuAD's form is recognised
-      squad    `id`, `question`, `context`, `answers`, `is_impossible`
-      conll    sentences of `tokens` and `tags`, a token in each line, the tag in its last column
-      parquet  with the extra `parquet`
+    `format` is txt, csv, tsv, jsonl, json, squad, conll or parquet; if not given, the suffix tells. `delimiter` and
+    `quotes` (whether fields may stand in quotes) are for csv and tsv, and so is `header`. Without `header` the first
+    line is one if every field can be a name (short, with letters, no number, no end of a sentence, no two alike) and,
+    besides, you want columns by name, or a name is a usual one such as text or label, or one word stands above a
+    number. It is none if a field cannot be a name. In between you are asked.
 
-    `columns` maps the names you want to those of the file, or to numbers, which count from 0 (and from the end: -1).
-    The rows hold these columns alone. Without it they hold all; those of a table without a header are numbers.
-
-    `header` says whether the first line of a table names its columns. If you do not say, it is a header when every
-    field can be a name (short, with letters, no number, no end of a sentence, no two alike) and, besides, you want
-    columns by name, or a field has a usual name such as text or label, or a word stands above a number. It is none when
-    a field cannot be a name. In between you are asked.
+    `columns` maps the names you want to those of the file, or to numbers, which count from 0, or from the end: -1. The
+    rows hold these columns alone; without it, all.
 
     A bad row - not UTF-8, broken JSON, a wrong number of fields, a wanted column missing, one of `needed` empty, a
     value that is not of its type in `types` - raises a DataError that names file and line. With on_bad="skip" it is
-    left out; `rows.skipped` counts such rows, keeps the first reasons, and is told in the log at the end. If all rows
-    are bad, it raises nevertheless, and so does what spoils a whole file.
+    left out; `rows.skipped` counts such rows and keeps the first reasons, and the log tells them at the end. If all
+    rows are bad it raises nevertheless, and so does what spoils a whole file.
     """
+    wanted, needed, types = read_wanted(columns), read_needed(needed), read_types(types)
+    check_names((*needed, *types), wanted)
     if on_bad not in ("raise", "skip"):
         raise InputError(f"on_bad must be 'raise' or 'skip', got {describe(on_bad)}")
-    if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise InputError(f"delimiter must be one character, no quote and no line break, got {describe(delimiter)}")
+    table = Table(header, delimiter, quotes)
     sources = find_sources(
         source, format, cache_dir=cache_dir, token=token, local_files_only=local_files_only, endpoint=endpoint
     )
-    table = Table(header, delimiter, quotes)
     other = next((each for each in sources if each.format not in TABLES), None)
     if other and table != Table():
         raise InputError(f"header, delimiter and quotes are for csv and tsv; {other.name} is {other.format}")
-    return Rows(sources, read_wanted(columns), table, read_needed(needed), read_types(types), on_bad)
+    return Rows(sources, wanted, table, needed, types, on_bad)
 
 
 @dataclass
@@ -142,19 +143,7 @@ class Rows:
 
 def rows_and_faults(source: Source, wanted: Wanted | None, table: Table) -> Iterator[Row | DataError]:
     """Rows of one file, with a DataError in the place of each bad one; a file without any is one fault."""
-    if source.format == "txt":
-        rows = read_txt(source, wanted)
-    elif source.format in TABLES:
-        rows = read_table(source, wanted, table)
-    else:
-        read = {
-            "jsonl": read_jsonl,
-            "json": read_json,
-            "squad": read_json,
-            "conll": read_conll,
-            "parquet": read_parquet,
-        }
-        rows = read[source.format](source, wanted)
+    rows = read_table(source, wanted, table) if source.format in TABLES else READERS[source.format](source, wanted)
     is_empty = True
     for row in rows:
         is_empty = False
@@ -167,3 +156,13 @@ def read_txt(source: Source, wanted: Wanted | None) -> Iterator[Row | DataError]
     """One text in each line, an empty one too, so that answers can be laid beside the lines."""
     for number, line in lines_of(source):
         yield line if isinstance(line, DataError) else pick(wanted, Row({"text": line}, source.name, number))
+
+
+READERS = {
+    "txt": read_txt,
+    "jsonl": read_jsonl,
+    "json": read_json,
+    "squad": read_json,
+    "conll": read_conll,
+    "parquet": read_parquet,
+}

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..errors import DataError
+from ..errors import DataError, InputError
+from ..text.inputs import describe
 from .columns import Wanted, positions_of
 from .lines import LONGEST_LINE, Line, lines_of
 from .row import Row, fault_at
@@ -35,6 +36,14 @@ class Table:
     header: bool | None = None
     delimiter: str | None = None
     quotes: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("header", "quotes"):
+            if not isinstance(getattr(self, name), bool | None):
+                raise InputError(f"{name} must be True, False or None, got {describe(getattr(self, name))}")
+        one = self.delimiter
+        if one is not None and (not isinstance(one, str) or len(one) != 1 or one in '"\r\n'):
+            raise InputError(f"delimiter must be one character, no quote and no line break, got {describe(one)}")
 
 
 def read_table(source: Source, wanted: Wanted | None, table: Table) -> Iterator[Row | DataError]:
@@ -86,11 +95,11 @@ def quoted_fields(number: int, line: str, lines: Iterator[Line], delimiter: str,
     here, place = number, 0  # the line that is being read, and the place in it
     while True:
         if not line.startswith(QUOTE, place):  # a quote further on in such a field is a plain character
-            field, delimited, _ = line[place:].partition(delimiter)
-            fields.append(field)
-            if not delimited:
+            end = line.find(delimiter, place)
+            fields.append(line[place : end if end >= 0 else None])
+            if end < 0:
                 return fields
-            place += len(field) + len(delimiter)
+            place = end + len(delimiter)
             continue
         opened, parts, length = here, [], 0
         place += 1
