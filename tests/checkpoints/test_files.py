@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from glassformer import AutoModel, BertConfig, BertModel
 from glassformer.checkpoints import files
 from glassformer.checkpoints.files import read_json, read_weight_map, remove_stale_temporaries, write_atomically
+from glassformer.checkpoints.weights import open_weights
 from glassformer.errors import CheckpointError, DamagedFileError
 
 DEAD = 2**22 + 1  # beyond the largest process number that Linux gives
@@ -206,3 +208,22 @@ def test_an_index_without_a_table(tmp_path, content):
     index.write_text(content)
     with pytest.raises(DamagedFileError, match="weight_map"):
         read_weight_map(index)
+
+
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'4d7a2146' * 8}\nsize 12345\n"
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "model.safetensors.index.json"])
+def test_a_pointer_of_git_lfs_is_no_weight_file(tmp_path, name):
+    (tmp_path / name).write_text(POINTER)
+    with pytest.raises(DamagedFileError, match=rf"{name} .*Git LFS pointer to it; run `git lfs pull`"):
+        open_weights(tmp_path)
+
+
+def test_a_pointer_of_git_lfs_is_no_config(tmp_path):
+    (tmp_path / "config.json").write_text(POINTER)
+    for kind in (BertConfig, BertModel, AutoModel):
+        with pytest.raises(DamagedFileError, match=r"config\.json is not the file itself .*git lfs pull"):
+            kind.from_pretrained(tmp_path)
+    write_atomically(tmp_path / "config.json", "{}")
+    assert read_json(tmp_path / "config.json") == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import pickle
 import warnings
@@ -9,6 +10,7 @@ import warnings
 import pytest
 
 from glassformer.errors import ArgumentError, InputError
+from glassformer.text import BertTokenizer
 from glassformer.text.windows import lengths_that_fit, windows
 
 LONG = "The quick brown fox jumped over unaffable experts [MASK] é ü 北京 well-known, e\u0301te\u0301 \u200d x."
@@ -244,3 +246,15 @@ def test_unknown_arguments_name_the_nearest(small):
         small.decode([1], skip_special_token=True)
     with pytest.raises(ArgumentError, match="did you mean 'do_lower_case'"):
         type(small).from_pretrained("anywhere", do_lowercase=True)
+
+
+@pytest.mark.parametrize("name", ["padding_side", "truncation_side"])
+def test_a_side_is_checked_when_assigned(small, folder, name):
+    for side in ("middle", None, True, "Left"):
+        with pytest.raises(InputError, match=rf"{name} must be one of 'left', 'right', got {side!r}"):
+            setattr(small, name, side)
+        assert getattr(small, name) == "right"
+        with pytest.raises(InputError, match=name):
+            BertTokenizer.from_pretrained(folder, **{name: side})
+    setattr(small, name, "left")
+    assert getattr(copy.deepcopy(small), name) == getattr(pickle.loads(pickle.dumps(small)), name) == "left"

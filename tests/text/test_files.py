@@ -145,6 +145,14 @@ def test_damaged_files(folder, name, content, says):
         BertTokenizer.from_pretrained(folder)
 
 
+@pytest.mark.parametrize("name", ["vocab.txt", "tokenizer.json", "tokenizer_config.json", "config.json"])
+def test_pointers_of_git_lfs(folder, name):
+    write(folder / name, f"version https://git-lfs.github.com/spec/v1\noid sha256:{'4d7a2146' * 8}\nsize 12345\n")
+    for kind in (AutoTokenizer,) if name == "config.json" else (AutoTokenizer, BertTokenizer):
+        with pytest.raises(TokenizerError, match=rf"{name} is not the file itself but a Git LFS pointer.*git lfs pull"):
+            kind.from_pretrained(folder)
+
+
 def test_bytes_that_are_no_text(folder):
     (folder / "vocab.txt").write_bytes(b"[PAD]\n[UNK]\n\xff\xfe\n")
     with pytest.raises(TokenizerError, match=r"vocab\.txt, line 3: not UTF-8"):
