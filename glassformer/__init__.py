@@ -46,6 +46,7 @@ _HOMES = {
         AutoModelForTokenClassification AutoModelForQuestionAnswering""",
     "generate.config": "GenerationConfig",
     "generate.explain": "explain_generation",
+    "generate.streaming": "stream_text TextStreamer TextIteratorStreamer",
     "tasks.base": "Task",
     "tasks.text_classification": "TextClassification",
     "tasks.pipeline": "Pipeline pipeline",

@@ -66,6 +66,11 @@ from .generate.config import (
 from .generate.explain import (
     explain_generation as explain_generation,
 )
+from .generate.streaming import (
+    TextIteratorStreamer as TextIteratorStreamer,
+    TextStreamer as TextStreamer,
+    stream_text as stream_text,
+)
 from .models.auto import (
     AutoConfig as AutoConfig,
 )
