@@ -68,7 +68,11 @@ from .generate.explain import (
 )
 from .generate.streaming import (
     TextIteratorStreamer as TextIteratorStreamer,
+)
+from .generate.streaming import (
     TextStreamer as TextStreamer,
+)
+from .generate.streaming import (
     stream_text as stream_text,
 )
 from .models.auto import (
