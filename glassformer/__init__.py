@@ -49,6 +49,7 @@ _HOMES = {
     "generate.streaming": "stream_text TextStreamer TextIteratorStreamer",
     "tasks.base": "Task",
     "tasks.text_classification": "TextClassification",
+    "tasks.token_classification": "TokenClassification",
     "tasks.pipeline": "Pipeline pipeline",
     "data.readers": "read_rows",
     "data.row": "Row",

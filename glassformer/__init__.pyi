@@ -252,6 +252,9 @@ from .tasks.pipeline import (
 from .tasks.text_classification import (
     TextClassification as TextClassification,
 )
+from .tasks.token_classification import (
+    TokenClassification as TokenClassification,
+)
 from .text.auto import (
     AutoTokenizer as AutoTokenizer,
 )

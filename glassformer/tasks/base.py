@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from ..checkpoints.load import LoadReport
-from ..errors import InputError, refuse_unknown
+from ..data.row import Row as FileRow
+from ..errors import InputError, nearest, refuse_unknown
 from ..models import auto
 from ..models.base import PreTrainedModel
 from ..nn.loss import IGNORED
@@ -93,6 +94,7 @@ class Task:
     Options: ClassVar[type[Options]] = Options
     idle_parts: ClassVar[tuple[str, ...]] = ()  # parts of the model that the answer does not depend on
     unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
+    needs_special_tokens: ClassVar[bool] = False  # texts of files keep theirs too
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
         self.model = model
@@ -182,14 +184,20 @@ class Task:
             given = dict(zip(names, given, strict=False))
         if not isinstance(given, Mapping):
             raise InputError(f"{self.name} reads rows with {', '.join(self.columns.needed)}, got {describe(given)}")
-        row = dict(given)
-        refuse_unknown(row, self.columns.all, f"a row of {self.name}")
-        for name in self.columns.needed:
-            if row.get(name) is None:
-                raise InputError(f"{self.name} needs {name}; the row has {', '.join(row) or 'nothing'}")
+        if not isinstance(given, FileRow):  # a file may hold more columns than one task reads
+            refuse_unknown(given, self.columns.all, f"a row of {self.name}")
+        row = {name: value for name, value in given.items() if name in self.columns.all}
         for name in self.columns.inputs:
             self.check_column(name, row.get(name))
+        self.check_row(row, given)
         return row
+
+    def check_row(self, row: Row, given: Mapping[str, Any]) -> None:
+        """Refuse a row that lacks something."""
+        for name in self.columns.needed:
+            if row.get(name) is None:
+                held = ", ".join(map(str, given)) or "nothing"
+                raise InputError(f"{self.name} needs {name}; the row has {held}{nearest(name, map(str, given))}")
 
     def check_column(self, name: str, value: Any) -> None:
         if name in self.columns.lists:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..checkpoints.hub import find_folder
+from ..data.readers import read_rows
 from ..errors import InputError, refuse_unknown
 from ..models.auto import HUB_ARGUMENTS, AutoConfig
 from ..models.base import PreTrainedModel
@@ -54,12 +56,17 @@ class Pipeline:
 
         A list is answered by a list. A generator, or any other iterable, is answered by a generator: rows are read
         when their answers are asked for, some ahead so that like lengths share a batch, and memory stays the same
-        however many there are. `batch_size` limits how many inputs the model sees at once; without it batches are
-        made by their number of tokens. `progress` shows or hides the progress of long work; by default it is shown
-        in a terminal.
+        however many there are. A `pathlib.Path` is a file of rows, read by `read_rows`; special tokens in its texts are
+        plain characters unless `split_special_tokens=False`, for a file may come from anyone.
+
+        `batch_size` limits how many inputs the model sees at once; without it batches are made by their number of
+        tokens. `progress` shows or hides the progress of long work; by default it is shown in a terminal.
         """
         whole("batch_size", batch_size, 1)
         given, options = self.worker.take(inputs, asked)
+        if isinstance(given, Path):
+            given = read_rows(given)
+            options.setdefault("split_special_tokens", not self.worker.needs_special_tokens)
         worker = self.worker.asked(**options)
         if worker.is_one(given):
             (answer,) = answers(worker, [given], batch_size=batch_size or self.batch_size, numbered=False)

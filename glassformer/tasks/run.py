@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..errors import GlassformerError, InputError
+from ..data.row import Row as FileRow
+from ..errors import GlassformerError
 from .base import Example, Row, Task
 
 BUDGET = 4096  # real tokens in a batch
@@ -72,9 +73,7 @@ def read_ahead(
             row = task.read(given)
             examples = task.encode(row)
         except GlassformerError as error:
-            if numbered and isinstance(error, InputError):
-                error = type(error)(f"row {number}: {error}")
-            return pending, error
+            return pending, located(error, given, number) if numbered else error
         for example in examples:
             example.row = number
         pending.append(Pending(row, examples, [None] * len(examples), len(examples)))
@@ -82,6 +81,13 @@ def read_ahead(
         if held >= tokens:
             break
     return pending, None
+
+
+def located(error: GlassformerError, given: Any, number: int) -> GlassformerError:
+    """The same error with the place of the row: its file and line, else its number."""
+    if isinstance(given, FileRow):
+        return given.fault(str(error))
+    return type(error)(f"row {number}: {error}")
 
 
 def settle(task: Task, pending: list[Pending], budget: int, batch_size: int | None, finish: Callable) -> None:

@@ -74,8 +74,8 @@ class TextClassification(Task):
     def label_id(self, label: Any) -> int:
         """The number of a label given by name or number."""
         names = self.label_ids
-        if isinstance(label, str) and label in names:
-            return names[label]
+        if str(label) in names:
+            return names[str(label)]
         if isinstance(label, str) and label.isdecimal():  # what a file without types holds
             label = int(label)
         if isinstance(label, int) and not isinstance(label, bool) and 0 <= label < self.model.config.num_labels:
