@@ -12,6 +12,7 @@ SHARED = Path(os.environ.get("GLASSFORMER_SHARED", ROOT.parent / "shared"))
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may reach a hub; those that serve one switch this off
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: threads would only wait for each other
 
 
 @pytest.fixture(scope="session")
