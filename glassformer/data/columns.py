@@ -24,17 +24,19 @@ def read_wanted(columns: Mapping[str, str | int] | Sequence[str] | None) -> Want
         return None
     if isinstance(columns, str) or not isinstance(columns, Mapping | Sequence):
         raise InputError(f"columns must map wanted names to the file's names or numbers, got {describe(columns)}")
-    wanted = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+    wanted = list(columns.items()) if isinstance(columns, Mapping) else [(name, name) for name in columns]
     if not wanted:
         raise InputError("columns names no column; leave it out to get all of them")
-    for name, column in wanted.items():
+    for name, column in wanted:
         if not isinstance(name, str) or not isinstance(column, str | int) or isinstance(column, bool):
             raise InputError(f"columns must map names to names or numbers, got {describe(name)}: {describe(column)}")
-    return wanted
+    return dict(wanted)
 
 
 def read_types(types: Mapping[str, type] | None) -> dict[str, type]:
-    types = {} if types is None else dict(types)
+    if types is not None and not isinstance(types, Mapping):
+        raise InputError(f"types must map the names of columns to types, got {describe(types)}")
+    types = dict(types or {})
     for name, kind in types.items():
         if kind not in TYPES:
             allowed = ", ".join(each.__name__ for each in TYPES)
@@ -43,6 +45,8 @@ def read_types(types: Mapping[str, type] | None) -> dict[str, type]:
 
 
 def read_needed(needed: str | Iterable[str]) -> tuple[str, ...]:
+    if not isinstance(needed, Iterable):
+        raise InputError(f"needed must be names of columns, got {describe(needed)}")
     return (needed,) if isinstance(needed, str) else tuple(needed)
 
 

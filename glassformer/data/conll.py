@@ -37,7 +37,10 @@ def read_conll(source: Source, wanted: Wanted | None) -> Iterator[Row | DataErro
             width, first = len(fields), number
             places = columns_for(wanted, width, f"{source.name}, line {number}")
         if len(fields) != width:
-            fault = fault or fault_at(source.name, number, f"{len(fields)} columns, but line {first} has {width}")
+            plural = "" if len(fields) == 1 else "s"
+            fault = fault or fault_at(
+                source.name, number, f"{len(fields)} column{plural}, but line {first} has {width}"
+            )
         elif not all(fields[place] for _, place in places):
             fault = fault or fault_at(source.name, number, f"an empty column in {line!r}")
         sentence.append(fields)
