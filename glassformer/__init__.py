@@ -50,6 +50,7 @@ _HOMES = {
     "tasks.base": "Task",
     "tasks.text_classification": "TextClassification",
     "tasks.token_classification": "TokenClassification",
+    "tasks.question_answering": "QuestionAnswering",
     "tasks.pipeline": "Pipeline pipeline",
     "data.readers": "read_rows",
     "data.row": "Row",

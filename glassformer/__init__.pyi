@@ -249,6 +249,9 @@ from .tasks.pipeline import (
 from .tasks.pipeline import (
     pipeline as pipeline,
 )
+from .tasks.question_answering import (
+    QuestionAnswering as QuestionAnswering,
+)
 from .tasks.text_classification import (
     TextClassification as TextClassification,
 )

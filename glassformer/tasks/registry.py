@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 TASKS = {
     "text-classification": "text_classification.TextClassification",
     "token-classification": "token_classification.TokenClassification",
+    "question-answering": "question_answering.QuestionAnswering",
 }
 ALIASES = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
 ENDINGS = {  # how the class names of checkpoints end -> the task they answer

@@ -12,12 +12,8 @@ import torch
 import glassformer
 
 from ..models.architectures import tiny_bert
+from .tiny import VOCAB
 
-VOCAB = (
-    "[PAD] [UNK] [CLS] [SEP] [MASK] the a cat dog sat on mat in park is was good bad not so very today film it "
-    "this example sports music politics who where what did john smith lives london works for acme un ##aff ##able "
-    "play ##ing ##ed ##s new york . , ! ? ' - 北 京 我 爱 天 安 门 小 明 在 e f g h i j k"
-).split()
 TEXTS = [
     "today is so bad",
     "the cat sat on the mat in the park .",
