@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .job import EOS, LENGTH, STOP, Continuation, Found, Job
-from .processors import History
+from .processors import History, Text
 from .sampling import draw, narrow
 from .search import ReaderMaker, room
 
@@ -63,6 +63,10 @@ class Hypotheses:
             length = self.limit
         return min(one.score for one in self.kept) >= self.normalised(best, length)
 
+    def best(self, count: int) -> list[Continuation]:
+        """The best of what is kept, best first."""
+        return sorted(self.kept, key=lambda one: one.score)[: -count - 1 : -1]
+
 
 @dataclass
 class Beam:
@@ -84,7 +88,7 @@ class BeamSearch:
         self.groups = settings.num_beam_groups
         self.each = self.width // self.groups  # beams of a group
         self.hypotheses = [
-            Hypotheses(
+            self.make_hypotheses(
                 self.width,
                 len(prompt),
                 limit,
@@ -101,6 +105,9 @@ class BeamSearch:
         self.open = list(range(len(job.prompts)))  # prompts that go on
         self.finished: set[int] = set()  # prompts whose hypotheses no beam can better
         self.seen: list[Tensor] | None = [] if settings.output_scores else None
+
+    def make_hypotheses(self, *settings) -> Hypotheses:
+        return Hypotheses(*settings)
 
     def run(self, make_reader: ReaderMaker) -> Found:
         job = self.job
@@ -152,11 +159,16 @@ class BeamSearch:
         job, settings = self.job, self.job.settings
         batch, each, words = log_chances.shape
         beams = [beam for prompt in self.open for beam in self.beams[prompt][group]]
+        texts = [
+            Text(beam.history, self.hypotheses[prompt].start, self.hypotheses[prompt].limit)
+            for prompt in self.open
+            for beam in self.beams[prompt][group]
+        ]
         scores = log_chances.reshape(batch * each, words)
         if grown[self.open[0]]:
             others = self.said_by_others(grown, words, scores)  # B V
             scores = scores - settings.diversity_penalty * others.repeat_interleave(each, 0)
-        scores = job.apply_rules([beam.history for beam in beams], scores)
+        scores = job.apply_rules(texts, scores)
         count = max(2, 1 + len(job.eos)) * each
         if settings.do_sample:
             scores = narrow(scores, settings, least=count // each)
@@ -182,26 +194,35 @@ class BeamSearch:
 
     def grow(self, prompt: int, first: int, ranked: list[tuple]) -> list[Beam]:
         """The group's next beams; words that end a sequence go to the hypotheses."""
-        job, hypotheses = self.job, self.hypotheses[prompt]
         beams: list[Beam] = []
         for rank, (total, place, token) in enumerate(ranked):
-            parent = self.beams[prompt][first + place]
-            path = [*parent.path, prompt * self.width + first + place]
-            if token in job.eos:
-                if rank < self.each:
-                    hypotheses.add(parent.history, [token], total, EOS, path)
-            else:
-                history = [*parent.history, token]
-                if job.says_stop(history[hypotheses.start :]):
-                    if rank < self.each:
-                        hypotheses.add(history, [], total, STOP, path)
-                else:
-                    beams.append(Beam(history, total, path, first + place))
+            beam = self.follow(prompt, first + place, token, total, counts=rank < self.each)
+            if beam is not None:
+                beams.append(beam)
             if len(beams) == self.each:
                 return beams
+        parent, path = self.beams[prompt][first + place], self.path(prompt, first + place)
         while len(beams) < self.each:  # nearly all words end it here: what is left is not worth following
             beams.append(Beam([*parent.history, token], UNLIKELY, path, first + place))
         return beams
+
+    def follow(self, prompt: int, place: int, token: int, total: float, counts: bool) -> Beam | None:
+        """The beam that goes on from another one with a word, unless that ends it: then, if it counts, a hypothesis."""
+        hypotheses, parent = self.hypotheses[prompt], self.beams[prompt][place]
+        history, path = [*parent.history, token], self.path(prompt, place)
+        if token in self.job.eos:
+            if counts:
+                hypotheses.add(parent.history, [token], total, EOS, path)
+        elif self.job.says_stop(history[hypotheses.start :]):
+            if counts:
+                hypotheses.add(history, [], total, STOP, path)
+        else:
+            return Beam(history, total, path, place)
+        return None
+
+    def path(self, prompt: int, place: int) -> list[int]:
+        """The beams that the tokens of what follows a beam were found on."""
+        return [*self.beams[prompt][place].path, prompt * self.width + place]
 
     def goes_on(self, prompt: int) -> bool:
         """Whether a prompt needs another step; if it only ran out of room, its beams become hypotheses."""
@@ -220,5 +241,4 @@ class BeamSearch:
 
     def best(self) -> Found:
         wanted = self.job.settings.num_return_sequences
-        ranked = [sorted(h.kept, key=lambda one: one.score)[: -wanted - 1 : -1] for h in self.hypotheses]
-        return Found([one for row in ranked for one in row], self.seen)
+        return Found([one for hypotheses in self.hypotheses for one in hypotheses.best(wanted)], self.seen)

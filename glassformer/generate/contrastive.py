@@ -25,7 +25,7 @@ def contrast(job: Job, make_reader: ReaderMaker) -> Iterator[list[tuple[int, int
     padding = torch.where((states == 0).all(-1), -float("inf"), 0.0)  # B T
     parent = torch.zeros(len(before), dtype=torch.long, device=scores.device)
     while True:
-        scores = job.apply_rules(progress.open_histories(), scores)
+        scores = job.apply_rules(progress.open_texts(), scores)
         progress.note(scores)
         chances, candidates = scores.softmax(-1).topk(settings.top_k)  # B K
         following = reader.read(candidates, parent[:, None].expand_as(candidates))  # B K V

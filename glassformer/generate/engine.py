@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..nn.mask import check_mask, check_tensor
 from .beams import beam_search
 from .config import GenerationConfig
+from .constraints import constrained_beam_search
 from .contrastive import contrast
 from .job import Found, GenerateOutput, Job, assemble
 from .processors import rules_for
@@ -59,7 +60,6 @@ class Generation:
         self.plan = plan
         prompts = [prompt or begin_of_text(plan.settings) for prompt in prompts]
         limits = [len(prompt) + new for prompt, new in zip(prompts, plan.new_tokens, strict=True)]
-        starts = [len(prompt) for prompt in prompts]
         copies = 1 if plan.settings.num_beams > 1 else plan.settings.num_return_sequences
         self.given = as_given(inputs, prompts, model.device)
         self.job = Job(
@@ -67,7 +67,7 @@ class Generation:
             limits=limits,
             settings=plan.settings,
             eos=plan.eos,
-            rules=rules_for(plan.settings, plan.eos, starts, limits),
+            rules=rules_for(plan.settings, plan.eos),
             generators=make_generators(generator, len(prompts) * copies, model.device),
             says_stop=stop_strings(plan.settings.stop_strings, tokenizer),
             context=model.config.max_position_embeddings,
@@ -79,7 +79,9 @@ class Generation:
     def steps(self) -> Iterator[list[tuple[int, int]]]:
         """The (sequence, token) pairs of every step; returns what was found."""
         settings = self.job.settings
-        if settings.num_beams > 1:
+        if settings.force_words_ids:
+            search = constrained_beam_search(self.job, self.make_reader)
+        elif settings.num_beams > 1:
             search = beam_search(self.job, self.make_reader)
         elif settings.penalty_alpha and settings.top_k > 1 and not settings.do_sample:
             search = contrast(self.job, self.make_reader)

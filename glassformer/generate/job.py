@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..models.outputs import ModelOutput, output
 from .config import GenerationConfig
-from .processors import History, Rule
+from .processors import History, Rule, Text
 from .sampling import Generators
 
 EOS, STOP, LENGTH = "eos", "stop", "length"  # why a sequence ended
@@ -29,18 +29,18 @@ class Job:
     says_stop: Callable[[History], bool]  # whether new tokens end in a string that stops them
     context: int  # how many tokens the model reads at once
 
-    def apply_rules(self, histories: list[History], scores: Tensor) -> Tensor:
+    def apply_rules(self, texts: list[Text], scores: Tensor) -> Tensor:
         for rule in self.rules:
-            scores = rule(histories, scores)
+            scores = rule(texts, scores)
         return scores
 
-    def reason_to_end(self, history: History, start: int, limit: int) -> str | None:
+    def reason_to_end(self, text: Text) -> str | None:
         """Why a sequence ends with its last token, if it does."""
-        if history[-1] in self.eos:
+        if text.tokens[-1] in self.eos:
             return EOS
-        if self.says_stop(history[start:]):
+        if self.says_stop(text.tokens[text.start :]):
             return STOP
-        return LENGTH if len(history) >= limit else None
+        return LENGTH if len(text.tokens) >= text.limit else None
 
 
 @dataclass
@@ -66,28 +66,27 @@ class Progress:
 
     def __init__(self, job: Job, copies: int = 1):
         self.job = job
-        self.starts = [len(prompt) for prompt in job.prompts for _ in range(copies)]
-        self.limits = [limit for limit in job.limits for _ in range(copies)]
-        self.histories = [list(prompt) for prompt in job.prompts for _ in range(copies)]
+        prompts = zip(job.prompts, job.limits, strict=True)
+        self.texts = [Text(list(prompt), len(prompt), limit) for prompt, limit in prompts for _ in range(copies)]
         self.reasons: dict[int, str] = {}
-        self.rows = list(range(len(self.histories)))  # the sequences that go on
+        self.rows = list(range(len(self.texts)))  # the sequences that go on
         self.scores: list[Tensor] | None = [] if job.settings.output_scores else None
 
-    def open_histories(self) -> list[History]:
-        return [self.histories[row] for row in self.rows]
+    def open_texts(self) -> list[Text]:
+        return [self.texts[row] for row in self.rows]
 
     def note(self, scores: Tensor) -> None:
         """Remember what the words of this step are chosen from."""
         if self.scores is not None:
-            self.scores.append(scores.new_zeros(len(self.histories), scores.shape[1]))
+            self.scores.append(scores.new_zeros(len(self.texts), scores.shape[1]))
             self.scores[-1][self.rows] = scores
 
     def say(self, tokens: Tensor) -> tuple[list[tuple[int, int]], Tensor]:
         """Add a token to every open sequence; the (sequence, token) pairs, and which places go on."""
         said = list(zip(self.rows, tokens.tolist(), strict=True))
         for row, token in said:
-            self.histories[row].append(token)
-            reason = self.job.reason_to_end(self.histories[row], self.starts[row], self.limits[row])
+            self.texts[row].tokens.append(token)
+            reason = self.job.reason_to_end(self.texts[row])
             if reason is not None:
                 self.reasons[row] = reason
         places = [place for place, row in enumerate(self.rows) if row not in self.reasons]
@@ -95,8 +94,8 @@ class Progress:
         return said, torch.tensor(places, dtype=torch.long, device=tokens.device)
 
     def found(self) -> Found:
-        rows = enumerate(zip(self.histories, self.starts, strict=True))
-        return Found([Continuation(text[start:], self.reasons[row]) for row, (text, start) in rows], self.scores)
+        ended = [Continuation(text.tokens[text.start :], self.reasons[row]) for row, text in enumerate(self.texts)]
+        return Found(ended, self.scores)
 
 
 @output

@@ -1,12 +1,13 @@
 """What may be said next: every rule changes the scores of the next word, seeing what was said so far.
 
-A rule takes the histories (for each row its own tokens, prompt included, never padding) and the scores (R V), and
-returns new scores. They run in the order of `rules_for`.
+A rule takes the texts so far (their own tokens, prompt included, never padding) and the scores (R V), and returns new
+scores. They run in the order of `rules_for`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,12 +15,22 @@ from torch import Tensor
 from .config import GenerationConfig
 
 History = list[int]
-Rule = Callable[[list[History], Tensor], Tensor]
+
+
+class Text(NamedTuple):
+    """A sequence so far, with the number of its prompt's tokens and the most it may have."""
+
+    tokens: History
+    start: int
+    limit: int
+
+
+Rule = Callable[[list[Text], Tensor], Tensor]
 NEVER = -float("inf")
 
 
-def rules_for(settings: GenerationConfig, eos: Sequence[int], starts: list[int], limits: list[int]) -> list[Rule]:
-    """The rules that the settings ask for; rows began with `starts` tokens and end at `limits`."""
+def rules_for(settings: GenerationConfig, eos: Sequence[int]) -> list[Rule]:
+    """The rules that the settings ask for."""
     rules: list[Rule] = []
     if settings.repetition_penalty != 1.0:
         rules.append(RepetitionPenalty(settings.repetition_penalty))
@@ -28,17 +39,17 @@ def rules_for(settings: GenerationConfig, eos: Sequence[int], starts: list[int],
     if settings.bad_words_ids:
         rules.append(NoBadWords([words for words in settings.bad_words_ids if words not in [[e] for e in eos]]))
     if eos and (settings.min_length or settings.min_new_tokens):
-        least = [max(settings.min_length, start + (settings.min_new_tokens or 0)) for start in starts]
-        rules.append(NotBefore(least, eos))
+        rules.append(NotBefore(settings.min_length, settings.min_new_tokens or 0, eos))
     if settings.forced_bos_token_id is not None:
-        rules.append(ForcedAt([1] * len(starts), [settings.forced_bos_token_id]))
+        rules.append(ForcedAt([settings.forced_bos_token_id], lambda text: len(text.tokens) == 1))
     if settings.forced_eos_token_id is not None:
         forced = settings.forced_eos_token_id
-        rules.append(ForcedAt([limit - 1 for limit in limits], [forced] if isinstance(forced, int) else forced))
+        tokens = [forced] if isinstance(forced, int) else forced
+        rules.append(ForcedAt(tokens, lambda text: len(text.tokens) == text.limit - 1))
     if settings.suppress_tokens:
         rules.append(Suppressed(settings.suppress_tokens))
     if settings.begin_suppress_tokens:
-        rules.append(SuppressedAt(starts, settings.begin_suppress_tokens))
+        rules.append(NotBefore(0, 1, settings.begin_suppress_tokens))
     return rules
 
 
@@ -48,9 +59,10 @@ class RepetitionPenalty:
     def __init__(self, penalty: float):
         self.penalty = penalty
 
-    def __call__(self, histories: list[History], scores: Tensor) -> Tensor:
-        longest = max(map(len, histories))
-        said = torch.tensor([h + h[-1:] * (longest - len(h)) for h in histories], device=scores.device)
+    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
+        longest = max(len(text.tokens) for text in texts)
+        padded = [text.tokens + text.tokens[-1:] * (longest - len(text.tokens)) for text in texts]
+        said = torch.tensor(padded, device=scores.device)
         old = scores.gather(1, said)
         return scores.scatter(1, said, torch.where(old < 0, old * self.penalty, old / self.penalty))
 
@@ -61,8 +73,8 @@ class NoRepeatedNgram:
     def __init__(self, size: int):
         self.size = size
 
-    def __call__(self, histories: list[History], scores: Tensor) -> Tensor:
-        return forbid(scores, [self.repeats(history) for history in histories])
+    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
+        return forbid(scores, [self.repeats(text.tokens) for text in texts])
 
     def repeats(self, history: History) -> list[int]:
         """The words that followed the last n - 1 words before."""
@@ -79,36 +91,37 @@ class NoBadWords:
     def __init__(self, words: list[list[int]]):
         self.words = words
 
-    def __call__(self, histories: list[History], scores: Tensor) -> Tensor:
-        return forbid(scores, [self.finishing(history) for history in histories])
+    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
+        return forbid(scores, [self.finishing(text.tokens) for text in texts])
 
     def finishing(self, history: History) -> list[int]:
         return [word[-1] for word in self.words if len(word) == 1 or history[1 - len(word) :] == word[:-1]]
 
 
 class NotBefore:
-    """None of these tokens before a row has its least length."""
+    """None of these tokens before a text has its least length, and its least number of new tokens."""
 
-    def __init__(self, least: list[int], tokens: Sequence[int]):
-        self.least = least
+    def __init__(self, length: int, new: int, tokens: Sequence[int]):
+        self.length = length
+        self.new = new
         self.tokens = list(tokens)
 
-    def __call__(self, histories: list[History], scores: Tensor) -> Tensor:
-        rows = [len(h) < least for h, least in zip(histories, spread(self.least, histories), strict=True)]
-        return forbid(scores, [self.tokens if early else [] for early in rows])
+    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
+        early = [len(text.tokens) < max(self.length, text.start + self.new) for text in texts]
+        return forbid(scores, [self.tokens if is_early else [] for is_early in early])
 
 
 class ForcedAt:
-    """Only these tokens when a row has this length."""
+    """Only these tokens at a certain moment."""
 
-    def __init__(self, lengths: list[int], tokens: list[int]):
-        self.lengths = lengths
+    def __init__(self, tokens: list[int], is_moment: Callable[[Text], bool]):
         self.tokens = tokens
+        self.is_moment = is_moment
 
-    def __call__(self, histories: list[History], scores: Tensor) -> Tensor:
+    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
         scores = scores.clone()
-        for row, (history, length) in enumerate(zip(histories, spread(self.lengths, histories), strict=True)):
-            if len(history) == length:
+        for row, text in enumerate(texts):
+            if self.is_moment(text):
                 scores[row] = NEVER
                 scores[row, self.tokens] = 0.0
         return scores
@@ -120,15 +133,8 @@ class Suppressed:
     def __init__(self, tokens: list[int]):
         self.tokens = tokens
 
-    def __call__(self, histories: list[History], scores: Tensor) -> Tensor:
-        return forbid(scores, [self.tokens] * len(histories))
-
-
-class SuppressedAt(NotBefore):
-    """None of these tokens as the first new one."""
-
-    def __init__(self, starts: list[int], tokens: list[int]):
-        super().__init__([start + 1 for start in starts], tokens)
+    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
+        return forbid(scores, [self.tokens] * len(texts))
 
 
 def forbid(scores: Tensor, tokens: list[list[int]]) -> Tensor:
@@ -138,9 +144,3 @@ def forbid(scores: Tensor, tokens: list[list[int]]) -> Tensor:
         return scores
     rows, columns = torch.tensor(places, device=scores.device).unbind(1)
     return scores.index_put((rows, columns), scores.new_tensor(NEVER))
-
-
-def spread(values: list[int], histories: list) -> list[int]:
-    """One value for each row, where several rows belong to each prompt."""
-    each = len(histories) // len(values)
-    return [value for value in values for _ in range(each)]

@@ -72,7 +72,7 @@ class Reader:
         alive = self.seen[:, :, :filled].any(1)  # B S
         kept = int(alive.sum(1).max())
         if filled - kept > max(kept, 64):
-            columns = alive.int().argsort(1, descending=True, stable=True)[:, :kept]
+            columns = alive.int().sort(dim=1, descending=True, stable=True).indices[:, :kept]
             self.cache.gather(columns)
             self.seen[:, :, :kept] = self.seen.gather(2, columns[:, None].expand(-1, self.seen.shape[1], -1))
             self.seen[:, :, kept:] = False

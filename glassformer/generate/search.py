@@ -21,17 +21,17 @@ def one_by_one(job: Job, make_reader: ReaderMaker) -> Iterator[list[tuple[int, i
     settings = job.settings
     copies = settings.num_return_sequences
     progress = Progress(job, copies)
-    windows = [0] * len(progress.histories)  # where what the model sees begins
+    windows = [0] * len(progress.texts)  # where what the model sees begins
     reader = make_reader(room(job, job.prompts))
     scores = reader.begin(job.prompts)  # B V
     if copies > 1:
         scores = scores.repeat_interleave(copies, 0)
         reader.select(torch.arange(len(job.prompts), device=scores.device).repeat_interleave(copies))
     while True:
-        scores = job.apply_rules(progress.open_histories(), scores)
+        scores = job.apply_rules(progress.open_texts(), scores)
         if settings.do_sample:
             scores = narrow(scores, settings)
-            tokens = draw_rows(scores, progress.rows, len(progress.histories), job)
+            tokens = draw_rows(scores, progress.rows, len(progress.texts), job)
         else:
             tokens = scores.argmax(-1)
         progress.note(scores)
@@ -42,12 +42,11 @@ def one_by_one(job: Job, make_reader: ReaderMaker) -> Iterator[list[tuple[int, i
         if len(kept) < len(said):
             reader.select(kept)
             tokens = tokens[kept]
-        texts = progress.open_histories()
-        full = [row for row, text in zip(progress.rows, texts, strict=True) if len(text) - windows[row] > job.context]
+        full = [row for row in progress.rows if len(progress.texts[row].tokens) - windows[row] > job.context]
         if full:  # only when sliding was asked for: limits stay inside the context otherwise
             for row in full:
-                windows[row] = len(progress.histories[row]) - job.context // 2
-            texts = [text[windows[row] :] for row, text in zip(progress.rows, texts, strict=True)]
+                windows[row] = len(progress.texts[row].tokens) - job.context // 2
+            texts = [progress.texts[row].tokens[windows[row] :] for row in progress.rows]
             reader = make_reader(room(job, texts))
             scores = reader.begin(texts)
         else:

@@ -180,7 +180,9 @@ class SelfAttention(nn.Module):
         if past is not None and past.keys is not None:
             return past.keys, past.values
         k, v = self.split_heads(self.key(x)), self.split_heads(self.value(x))  # M H D
-        return (k, v) if past is None else past.fill(source.heads(k), source.heads(v))
+        if past is not None:
+            past.keys, past.values = source.heads(k), source.heads(v)
+        return k, v
 
     def forward(
         self,

@@ -33,11 +33,6 @@ class Room:
         self.values[:, :, filled:end] = values
         return self.keys[:, :, :end], self.values[:, :, :end]
 
-    def fill(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Keep B H S D as they are: what cross-attention reads does not grow."""
-        self.keys, self.values = keys, values
-        return keys, values
-
     def select(self, rows: Tensor) -> None:
         if self.keys is not None:
             self.keys, self.values = self.keys[rows], self.values[rows]
