@@ -38,8 +38,7 @@ def bert(**fields) -> BertLMHeadModel:
     torch.manual_seed(0)
     shape = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     rest = {"intermediate_size": 48, "max_position_embeddings": 64, "initializer_range": 0.4, "is_decoder": True}
-    model = BertLMHeadModel(BertConfig(**{**shape, **rest, "eos_token_id": 3, **fields})).double().eval()
-    return model
+    return BertLMHeadModel(BertConfig(**{**shape, **rest, "eos_token_id": 3, **fields})).double().eval()
 
 
 MODELS = {
