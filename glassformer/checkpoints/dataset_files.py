@@ -49,5 +49,5 @@ def find_dataset_files(
     held = held_in(folder)
     found = choose(files, held, f"the cached copy {folder}")
     if only_cache and path not in held:
-        log.warning("%s: %d cached files fit %r; the hub may have more", repository, len(found), path)
+        log.warning("%s: %r is answered from the cache alone (%d); the hub may have more", repository, path, len(found))
     return {file: folder / file for file in found}
