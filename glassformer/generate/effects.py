@@ -137,6 +137,8 @@ def unused_settings(plan: Plan) -> dict[str, str]:
     draws = plan.strategy in (SAMPLING, BEAM_SAMPLING)
     if not draws:
         why.update(dict.fromkeys((*DRAWING, "generator"), "only sampling draws words (do_sample=True)"))
+    if plan.strategy == SAMPLING and not settings.output_scores:
+        why["renormalize_logits"] = "drawing does that anyway; only scores that are returned show it"
     if plan.strategy == CONTRASTIVE:
         del why["top_k"]
     elif settings.num_beams == 1 and not draws:

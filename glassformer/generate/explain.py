@@ -98,8 +98,8 @@ def explain_generation(
 ) -> Explanation:
     """What `model.generate` would do with these settings, without doing it.
 
-    `prompt` is a text or several (with a `tokenizer`), or what `generate` takes: ids B T, or an encoding. Without one
-    the explanation is that of any prompt.
+    `prompt` is a text or several (with a `tokenizer`, which adds no special tokens to them), or what `generate` takes:
+    ids B T, or an encoding. Without one the explanation is that of any prompt.
 
     >>> print(explain_generation(model, "Once upon a time", tokenizer, temperature=0.7))  # doctest: +SKIP
     """
@@ -125,7 +125,7 @@ def prompt_lengths(
         if tokenizer is None:
             raise InputError(f"a text needs the tokenizer, got the prompt {prompt!r:.60} alone: pass tokenizer=")
         texts = [prompt] if isinstance(prompt, str) else list(prompt)
-        return [len(ids) for ids in tokenizer(texts)["input_ids"]]
+        return [len(tokenizer.encode(text, add_special_tokens=False)) for text in texts]
     from .engine import pad_in, real_tokens  # it brings torch
 
     if hasattr(prompt, "keys"):
@@ -160,9 +160,9 @@ def length_of(plan: Plan) -> str:
     )
     if not plan.prompts:
         counted = "tokens, prompt included" if name == "max_length" else "new tokens"
-        bound = "" if plan.context is None else f"; prompt and new tokens together at most {plan.context}"
-        bound = "" if plan.settings.on_full_context == "slide" else bound
-        return f"at most {value} {counted} ({by}){bound}"
+        may_pass = plan.context is not None and (name != "max_length" or value > plan.context)
+        is_bound = may_pass and plan.settings.on_full_context == "stop"
+        return f"at most {value} {counted} ({by})" + (f"; with the prompt at most {plan.context}" if is_bound else "")
     if plan.passes_context and plan.settings.on_full_context == "stop":
         by += f", cut by the {plan.context} tokens that the model reads at once"
     return f"at most {span(plan.new_tokens)} new tokens behind {span(plan.prompts)} of the prompt ({by})"
