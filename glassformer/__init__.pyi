@@ -243,6 +243,18 @@ from .models.parameters import (
 from .tasks.base import (
     Task as Task,
 )
+from .tasks.feature_extraction import (
+    FeatureExtraction as FeatureExtraction,
+)
+from .tasks.fill_mask import (
+    FillMask as FillMask,
+)
+from .tasks.multiple_choice import (
+    MultipleChoice as MultipleChoice,
+)
+from .tasks.next_sentence import (
+    NextSentence as NextSentence,
+)
 from .tasks.pipeline import (
     Pipeline as Pipeline,
 )
@@ -257,6 +269,9 @@ from .tasks.text_classification import (
 )
 from .tasks.token_classification import (
     TokenClassification as TokenClassification,
+)
+from .tasks.zero_shot_classification import (
+    ZeroShotClassification as ZeroShotClassification,
 )
 from .text.auto import (
     AutoTokenizer as AutoTokenizer,

@@ -95,10 +95,12 @@ class Task:
     idle_parts: ClassVar[tuple[str, ...]] = ()  # parts of the model that the answer does not depend on
     unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
     needs_special_tokens: ClassVar[bool] = False  # texts of files keep theirs too
+    nested_options: ClassVar[str | None] = None  # a dictionary of options that people pass under this name
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
         self.model = model
         self.tokenizer = tokenizer
+        self.kept: dict[str, Any] = {}  # what is worked out once, for all copies of the task
         self.options = self.Options()
         self.options = self.asked(**options).options
 
@@ -127,10 +129,12 @@ class Task:
 
     @classmethod
     def option_names(cls) -> list[str]:
-        return [spec.name for spec in fields(cls.Options)]
+        nested = [] if cls.nested_options is None else [cls.nested_options]
+        return [*(spec.name for spec in fields(cls.Options)), *nested]
 
     def asked(self: SomeTask, **options: Any) -> SomeTask:
         """The same task with other options; the model is shared."""
+        options |= options.pop(self.nested_options, None) or {}
         refuse_unknown(options, self.option_names(), self.name)
         task = copy.copy(self)
         task.options = replace(self.options, **options)
@@ -335,7 +339,11 @@ class Task:
 
 def spread(columns: Row, lists: Sequence[str]) -> Row | list[Row]:
     """Columns given by name as a row; as rows when some are lists, with what is no list repeated in each."""
-    many = {name: len(value) for name, value in columns.items() if isinstance(value, list) and name not in lists}
+    many = {
+        name: len(value)
+        for name, value in columns.items()
+        if isinstance(value, list) and (name not in lists or all(isinstance(each, list) for each in value))
+    }
     if not many:
         return columns
     if len(set(many.values())) > 1:

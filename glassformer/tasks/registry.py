@@ -14,8 +14,17 @@ TASKS = {
     "text-classification": "text_classification.TextClassification",
     "token-classification": "token_classification.TokenClassification",
     "question-answering": "question_answering.QuestionAnswering",
+    "multiple-choice": "multiple_choice.MultipleChoice",
+    "next-sentence": "next_sentence.NextSentence",
+    "fill-mask": "fill_mask.FillMask",
+    "feature-extraction": "feature_extraction.FeatureExtraction",
+    "zero-shot-classification": "zero_shot_classification.ZeroShotClassification",
 }
-ALIASES = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
+ALIASES = {
+    "sentiment-analysis": "text-classification",
+    "ner": "token-classification",
+    "next-sentence-prediction": "next-sentence",
+}
 ENDINGS = {  # how the class names of checkpoints end -> the task they answer
     "ForSequenceClassification": "text-classification",
     "ForTokenClassification": "token-classification",

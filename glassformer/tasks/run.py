@@ -76,6 +76,7 @@ def read_ahead(
             return pending, located(error, given, number) if numbered else error
         for example in examples:
             example.row = number
+            example.labels = {}  # an answer does not depend on them
         pending.append(Pending(row, examples, [None] * len(examples), len(examples)))
         held += sum(map(len, examples))
         if held >= tokens:

@@ -1,0 +1,55 @@
+"""feature-extraction: the vectors of a text's tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from .base import Batch, Columns, Example, Row, Task
+from .options import CutOptions, switch
+
+log = logging.getLogger("glassformer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureExtractionOptions(CutOptions):
+    return_tensors: bool = False  # a tensor in place of nested lists
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        switch("return_tensors", self.return_tensors)
+
+
+class FeatureExtraction(Task):
+    """What does the model's body make of each token?
+
+    >>> pipe = pipeline("feature-extraction", model="./bert-base-uncased/")        # doctest: +SKIP
+    >>> pipe("so good", return_tensors=True).shape                                 # doctest: +SKIP
+    torch.Size([1, 4, 768])
+    """
+
+    name = "feature-extraction"
+    head = "AutoModel"
+    columns = Columns(("text",))
+    Options = FeatureExtractionOptions
+    nested_options = "tokenize_kwargs"
+    idle_parts = ("pooler",)
+
+    def encode(self, row: Row) -> list[Example]:
+        encoded = self.fit(row["text"], cut=self.options.cut)
+        if encoded.truncated and "told" not in self.kept:  # vectors have no place to say it in
+            self.kept["told"] = True
+            log.warning("a text is longer than %d tokens and is cut, and so may be others after it", self.limit)
+        return [Example(encoded)]
+
+    def forward(self, batch: Batch) -> list[Tensor]:
+        states = self.call(self.model.base_model, batch.inputs).last_hidden_state.cpu()  # B T C
+        return [row[:length] for row, length in zip(states, batch.lengths, strict=True)]
+
+    def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
+        states = outputs[0][None]  # 1 T C
+        return states.clone() if self.options.return_tensors else states.float().tolist()

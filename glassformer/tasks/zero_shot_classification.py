@@ -1,0 +1,105 @@
+"""zero-shot-classification: labels that the model was never trained on, through a head that knows entailment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from .base import Columns, Example, Row, Task
+from .options import CutOptions, switch, texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroShotOptions(CutOptions):
+    truncation: bool | str = "only_first"  # the text is cut, never the label, and the result tells
+    candidate_labels: str | Sequence[str] | None = None  # a list, or words with commas between them
+    hypothesis_template: str = "This example is {}."
+    multi_label: bool = False  # whether several labels may be true at once
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        switch("multi_label", self.multi_label)
+        if self.candidate_labels is not None:
+            texts("candidate_labels", self.labels)
+        try:
+            is_filled = self.hypothesis_template.format("x") != self.hypothesis_template
+        except (AttributeError, IndexError, KeyError, ValueError):
+            is_filled = False
+        if not is_filled:
+            raise InputError(
+                f"hypothesis_template must hold {{}} where the label goes, got {self.hypothesis_template!r}"
+            )
+
+    @property
+    def labels(self) -> list[str]:
+        given = self.candidate_labels
+        if isinstance(given, str):
+            return [label.strip() for label in given.split(",") if label.strip()]
+        return list(given) if isinstance(given, list | tuple) else given
+
+
+class ZeroShotClassification(Task):
+    """Which of these labels fits a text?
+
+    >>> pipe = pipeline("zero-shot-classification", model="./mnli/")                     # doctest: +SKIP
+    >>> pipe("The team won the cup.", candidate_labels=["sports", "politics"])           # doctest: +SKIP
+    {'sequence': 'The team won the cup.', 'labels': ['sports', 'politics'], 'scores': [0.98, 0.02]}
+    """
+
+    name = "zero-shot-classification"
+    head = "AutoModelForSequenceClassification"
+    columns = Columns(("text",))
+    Options = ZeroShotOptions
+
+    def take(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        named = dict(named)
+        if not inputs and "sequences" in named:
+            inputs = (named.pop("sequences"),)
+        if len(inputs) == 2 and "candidate_labels" not in named:
+            inputs, named["candidate_labels"] = inputs[:1], inputs[1]
+        return super().take(inputs, named)
+
+    def encode(self, row: Row) -> list[Example]:
+        if self.options.candidate_labels is None:
+            raise InputError("zero-shot-classification needs candidate_labels, the labels to choose from")
+        hypotheses = [self.options.hypothesis_template.format(label) for label in self.options.labels]
+        return [
+            Example(self.fit(row["text"], hypothesis, cut=self.options.cut), window=i)
+            for i, hypothesis in enumerate(hypotheses)
+        ]
+
+    def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> dict[str, Any]:
+        entailment, contradiction = self.verdicts()
+        logits = torch.stack(list(outputs))  # labels L
+        labels = self.options.labels
+        if self.options.multi_label or len(labels) == 1:
+            scores = logits[:, [contradiction, entailment]].softmax(-1)[:, 1]
+        else:
+            scores = logits[:, entailment].softmax(-1)
+        best = scores.argsort(descending=True).tolist()
+        cut = {"truncated": True} if any(example.encoded.truncated for example in examples) else {}
+        return {
+            "sequence": row["text"],
+            "labels": [labels[i] for i in best],
+            "scores": scores[best].tolist(),
+            **cut,
+        }
+
+    def verdicts(self) -> tuple[int, int]:
+        """The numbers of the labels that say yes and no: what follows from the text, and what contradicts it."""
+        names = {label.lower(): number for label, number in self.label_ids.items()}
+        entailment = next((number for label, number in names.items() if label.startswith("entail")), None)
+        if entailment is None or len(names) < 2:
+            raise InputError(
+                "zero-shot-classification needs a model trained on entailment: one of its labels must begin with "
+                f"'entail', and they are {', '.join(self.label_ids)}"
+            )
+        contradiction = next((number for label, number in names.items() if label.startswith("contradict")), None)
+        if contradiction is None:  # such as "not_entailment"
+            contradiction = max(names.values()) if entailment == 0 else 0
+        return entailment, contradiction
