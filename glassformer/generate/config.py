@@ -24,6 +24,7 @@ log = logging.getLogger("glassformer")
 GENERATION_CONFIG_FILE = "generation_config.json"
 TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 LARGEST = sys.float_info.max
+INNER = ("decoder", "generator", "text_config")  # the part of a composed config that generates
 METADATA = ("_from_model_config", "_commit_hash", "transformers_version")
 # What old libraries wrote into every config.json whether anybody had chosen it or not, where it is not our default.
 OLD_DEFAULTS = {"max_length": 20}
@@ -279,7 +280,7 @@ class GenerationConfig:
     def from_model_config(cls, config: PretrainedConfig | Mapping[str, Any]) -> GenerationConfig:
         """What a config.json says of generation: its tokens, and the settings that old libraries kept there."""
         values = config.to_dict() if isinstance(config, PretrainedConfig) else dict(config)
-        inner = next((values[part] for part in ("decoder", "generator", "text_config") if values.get(part)), {})
+        inner = next((values[part] for part in INNER if isinstance(values.get(part), Mapping)), {})
         settings = cls()
         for source in (values, inner):  # of two parts, what the outer one says counts
             for spec in dataclasses.fields(cls):
@@ -290,7 +291,7 @@ class GenerationConfig:
                     setattr(settings, spec.name, value)
         if values.get("force_bos_token_to_be_generated"):
             settings.forced_bos_token_id = settings.bos_token_id
-        settings.note_file("config.json")
+        settings.note_file("model.config")
         kept = {name: value for name, value in values.items() if name not in PretrainedConfig.__dataclass_fields__}
         say_unheeded(kept)
         return settings
@@ -336,6 +337,8 @@ def task_settings(config: PretrainedConfig, task: str) -> GenerationConfig | Non
     values = (config.task_specific_params or {}).get(task)
     if not values:
         return None
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"task_specific_params[{task!r}] must map settings to values, got {values!r:.60}")
     settings = GenerationConfig.from_dict(values)
     settings.note_file(f"task_specific_params[{task!r}]")
     return settings

@@ -75,7 +75,7 @@ def test_the_call_of_the_tutorials(model):
     assert rows(told.effective) == {
         "max_length": (30, "this call", "a sequence has at most 30 tokens, prompt included"),
         "no_repeat_ngram_size": (2, "this call", "no 2 tokens in a row are said twice"),
-        "eos_token_id": (3, "config.json", "a sequence ends with token 3"),
+        "eos_token_id": (3, "model.config", "a sequence ends with token 3"),
     }
     draws = "only sampling draws words (do_sample=True)"
     assert rows(told.inert) == {
@@ -83,7 +83,7 @@ def test_the_call_of_the_tutorials(model):
         "temperature": (0.7, "this call", draws),
         "top_k": (50, "this call", draws),
         "top_p": (0.95, "this call", draws),
-        "bos_token_id": (1, "config.json", "only an empty prompt begins with it"),
+        "bos_token_id": (1, "model.config", "only an empty prompt begins with it"),
     }
 
 
@@ -96,15 +96,15 @@ def test_printed_as_a_table(model):
         "ends      with token 3, or when it is that long\n"
         "\n"
         "takes effect    value  from\n"
-        "do_sample       True   this call    words are drawn by chance\n"
-        "num_beams       1      this call    one continuation is followed\n"
-        "temperature     0.7    this call    scores are divided by 0.7: likely words become likelier\n"
-        "top_k           50     default      only the 50 likeliest words are drawn\n"
-        "eos_token_id    3      config.json  a sequence ends with token 3\n"
+        "do_sample       True   this call     words are drawn by chance\n"
+        "num_beams       1      this call     one continuation is followed\n"
+        "temperature     0.7    this call     scores are divided by 0.7: likely words become likelier\n"
+        "top_k           50     default       only the 50 likeliest words are drawn\n"
+        "eos_token_id    3      model.config  a sequence ends with token 3\n"
         "\n"
         "has no effect   value  from\n"
-        "length_penalty  2.0    this call    only a beam search compares whole sequences (num_beams above 1)\n"
-        "bos_token_id    1      config.json  only an empty prompt begins with it"
+        "length_penalty  2.0    this call     only a beam search compares whole sequences (num_beams above 1)\n"
+        "bos_token_id    1      model.config  only an empty prompt begins with it"
     )
 
 

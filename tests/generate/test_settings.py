@@ -255,7 +255,7 @@ def test_an_old_config_says_how_to_generate(caplog):
         "bos_token_id": 50256,
         "eos_token_id": 50256,
     }  # 20 and 50 stand in every old file
-    assert set(config.files.values()) == {"config.json"}
+    assert set(config.files.values()) == {"model.config"}
     assert "encoder_no_repeat_ngram_size = 3" in caplog.text and "output_attentions" not in caplog.text
 
 
@@ -269,6 +269,9 @@ def test_an_old_config_is_read_as_transformers_reads_it():
 def test_the_inner_part_of_a_config_speaks_where_the_outer_is_silent():
     values = {"eos_token_id": 3, "decoder": {"eos_token_id": 5, "bos_token_id": 4}}
     assert GenerationConfig.from_model_config(values).given == {"eos_token_id": 3, "bos_token_id": 4}
+    assert GenerationConfig.from_model_config({"decoder": "gpt2", "pad_token_id": -1}).given == {}
+    forced = {"force_bos_token_to_be_generated": True, "bos_token_id": 4}
+    assert GenerationConfig.from_model_config(forced).forced_bos_token_id == 4
 
 
 def test_settings_of_a_task():
@@ -277,6 +280,8 @@ def test_settings_of_a_task():
     assert settings.given == {"do_sample": True, "max_length": 320}
     assert settings.extra == {"prefix": "x"}
     assert str(resolve(a_model(), settings, {}, [5]).sources["do_sample"]) == "task_specific_params['text-generation']"
+    with pytest.raises(ConfigError, match="must map settings to values, got 5"):
+        task_settings(GPT2Config(task_specific_params={"translation": 5}), "translation")
     assert task_settings(config, "summarization") is None and task_settings(GPT2Config(), "text-generation") is None
 
 
