@@ -13,6 +13,7 @@ from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
 from ..checkpoints.keymap import KeyMap, Row
 from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
+from ..nn.linear import Linear
 from .base import PreTrainedModel
 from .bert import BertPreTrainedModel
 from .bert_layers import BertLayer
@@ -117,7 +118,7 @@ class OpenAIGPTModel(OpenAIGPTPreTrainedModel, Body):
         super().__init__(config)
         self.is_decoder = True
         self.embeddings = GPT2Embeddings(self.config)
-        self.encoder = LayerStack([OpenAIGPTLayer(self.config) for _ in range(config.num_hidden_layers)])
+        self.encoder = OpenAIGPTEncoder(self.config)
         self.post_init()
 
     def forward(
@@ -156,6 +157,13 @@ class OpenAIGPTModel(OpenAIGPTPreTrainedModel, Body):
         return out.given_as(self.config.return_dict if return_dict is None else return_dict)
 
 
+class OpenAIGPTEncoder(LayerStack):
+    """The stack of layers."""
+
+    def __init__(self, config: OpenAIGPTConfig):
+        super().__init__([OpenAIGPTLayer(config) for _ in range(config.num_hidden_layers)])
+
+
 class OpenAIGPTLayer(BertLayer):
     """Attention, then feed-forward; each is added to what it read and normalised ("post-norm")."""
 
@@ -170,7 +178,7 @@ class OpenAIGPTLMHeadModel(Generates, OpenAIGPTPreTrainedModel, NextWordModel):
     def __init__(self, config: OpenAIGPTConfig):
         super().__init__(config)
         self.transformer = OpenAIGPTModel(self.config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
     def forward(
