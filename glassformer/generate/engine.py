@@ -126,12 +126,14 @@ def generate(model, inputs: Tensor | None = None, *arguments: Any, streamer: Any
 @contextmanager
 def evaluating(model) -> Iterator[None]:
     """Without dropout, whatever the model was doing before."""
-    training = model.training
+    if not model.training:
+        yield
+        return
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        model.train()
 
 
 def pad_in(model, generation_config: GenerationConfig | None, settings: dict) -> int | None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..nn.activation import ACTIVATIONS
+from ..nn.linear import Linear
 from ..nn.loss import label_loss
 from .bert import BertConfig, BertModel, BertPreTrainedModel
 from .generation import Generates
@@ -45,7 +46,7 @@ class BertLMPredictionHead(nn.Module):
     def __init__(self, config: BertConfig):
         super().__init__()
         self.transform = BertPredictionHeadTransform(config)
-        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
+        self.decoder = Linear(config.hidden_size, config.vocab_size)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.decoder.bias = self.bias
 
@@ -104,7 +105,7 @@ class ScoresWords(BertPreTrainedModel):
         old = head.decoder
         bias = torch.cat((head.bias.data[:shared], head.bias.data.new_zeros(size - shared)))
         head.bias = nn.Parameter(bias, requires_grad=head.bias.requires_grad)
-        head.decoder = nn.Linear(old.in_features, size, device="meta")
+        head.decoder = Linear(old.in_features, size, device="meta")
         if not self.config.tie_word_embeddings:
             weight = old.weight.data.new_empty(size, old.in_features).normal_(0.0, self.config.initializer_range)
             weight[:shared] = old.weight.data[:shared]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from ..nn.linear import Linear
 from .generation import Generates
 from .gpt2 import GPT2Config, GPT2Model, GPT2PreTrainedModel
 from .heads import LastTokenModel, NextWordModel
@@ -16,7 +17,7 @@ class GPT2LMHeadModel(Generates, GPT2PreTrainedModel, NextWordModel):
     def __init__(self, config: GPT2Config):
         super().__init__(config)
         self.transformer = GPT2Model(self.config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
     def forward(

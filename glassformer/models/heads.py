@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..nn.linear import Linear
 from ..nn.loss import IGNORED, label_loss, span_loss, text_loss
 from ..nn.mask import check_tensor
 from .base import PreTrainedModel
@@ -66,7 +67,7 @@ class LinearScores(PreTrainedModel):
 
     def _resize_output(self, size: int, shared: int) -> None:
         old = self.get_output_embeddings()
-        new = nn.Linear(old.in_features, size, bias=old.bias is not None, device="meta")
+        new = Linear(old.in_features, size, bias=old.bias is not None, device="meta")
         if old.bias is not None:
             bias = torch.cat((old.bias.data[:shared], old.bias.data.new_zeros(size - shared)))
             new.bias = nn.Parameter(bias, requires_grad=old.bias.requires_grad)

@@ -13,6 +13,7 @@ from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
 from ..checkpoints.keymap import KeyMap, Row
 from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
+from ..nn.linear import Linear
 from .base import PreTrainedModel
 from .bert import BertPreTrainedModel
 from .bert_layers import BertLayer
@@ -177,7 +178,7 @@ class OpenAIGPTLMHeadModel(Generates, OpenAIGPTPreTrainedModel, NextWordModel):
     def __init__(self, config: OpenAIGPTConfig):
         super().__init__(config)
         self.transformer = OpenAIGPTModel(self.config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
     def forward(

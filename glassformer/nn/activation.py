@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,19 +10,20 @@ from torch import Tensor, nn
 class GELUActivation(nn.Module):
     """x · Φ(x), exactly."""
 
+    approximate = "none"
+
     def forward(self, x: Tensor) -> Tensor:
-        return F.gelu(x)
+        return F.gelu(x, approximate=self.approximate)
 
     def overwrite(self, x: Tensor) -> Tensor:
         """The same, written over `x`."""
-        return torch.ops.aten.gelu_(x)
+        return torch.ops.aten.gelu_(x, approximate=self.approximate)
 
 
-class NewGELUActivation(nn.Module):
-    """The tanh approximation that GPT-2 and the first BERT code used."""
+class NewGELUActivation(GELUActivation):
+    """x / 2 · (1 + tanh(√(2/π) (x + 0.044715 x³))), the approximation that GPT-2 and the first BERT code used."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+    approximate = "tanh"
 
 
 class QuickGELUActivation(nn.Module):

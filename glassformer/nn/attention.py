@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError
 from .cache import Room
+from .linear import Linear
 from .stream import Layout, paired_runs
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
@@ -126,9 +127,9 @@ class SelfAttention(nn.Module):
         self.num_attention_heads = num_attention_heads
         self.attention_head_size = hidden_size // num_attention_heads
         self.all_head_size = hidden_size
-        self.query = nn.Linear(hidden_size, self.all_head_size)
-        self.key = nn.Linear(hidden_size, self.all_head_size)
-        self.value = nn.Linear(hidden_size, self.all_head_size)
+        self.query = Linear(hidden_size, self.all_head_size)
+        self.key = Linear(hidden_size, self.all_head_size)
+        self.value = Linear(hidden_size, self.all_head_size)
         self.dropout = nn.Dropout(dropout)
         self.scale = scale  # None: 1 / sqrt(attention_head_size)
         self.position_embedding_type = position_embedding_type
@@ -265,7 +266,7 @@ def prune_attention(attention: nn.Module, heads: set[int]) -> None:
 def keep_features(linear: nn.Linear, index: Tensor, dim: int) -> nn.Linear:
     """A smaller linear layer that keeps the outputs (dim 0) or inputs (dim 1) at `index`."""
     weight = linear.weight.detach().index_select(dim, index)
-    smaller = nn.Linear(weight.shape[1], weight.shape[0], bias=linear.bias is not None, device="meta")
+    smaller = Linear(weight.shape[1], weight.shape[0], bias=linear.bias is not None, device="meta")
     smaller.weight = nn.Parameter(weight, requires_grad=linear.weight.requires_grad)
     if linear.bias is not None:
         bias = linear.bias.detach()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .activation import ACTIVATIONS, GELUActivation
+from .linear import Linear
 
 
 def is_unwatched(module: nn.Module) -> bool:
@@ -23,7 +24,7 @@ class Intermediate(nn.Module):
 
     def __init__(self, hidden_size: int, intermediate_size: int, activation: str):
         super().__init__()
-        self.dense = nn.Linear(hidden_size, intermediate_size)
+        self.dense = Linear(hidden_size, intermediate_size)
         self.intermediate_act_fn = ACTIVATIONS[activation]()
 
     def forward(self, hidden_states: Tensor) -> Tensor:
@@ -38,7 +39,7 @@ class AddNorm(nn.Module):
 
     def __init__(self, in_size: int, hidden_size: int, eps: float, dropout: float):
         super().__init__()
-        self.dense = nn.Linear(in_size, hidden_size)
+        self.dense = Linear(in_size, hidden_size)
         self.LayerNorm = nn.LayerNorm(hidden_size, eps=eps)
         self.dropout = nn.Dropout(dropout)
 
@@ -54,7 +55,7 @@ class Project(nn.Module):
 
     def __init__(self, in_size: int, hidden_size: int, dropout: float):
         super().__init__()
-        self.dense = nn.Linear(in_size, hidden_size)
+        self.dense = Linear(in_size, hidden_size)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, hidden_states: Tensor) -> Tensor:

@@ -1,0 +1,50 @@
+"""A few rows give the same numbers from either side; 8 bits give nearly the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from glassformer.errors import InputError
+from glassformer.nn.linear import FEW, Linear
+from glassformer.nn.quantize import Int8Linear, quantize
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 2, 3, FEW, FEW + 1])
+def test_a_few_rows_equal_the_plain_product(rows, dtype, bias):
+    torch.manual_seed(0)
+    linear = Linear(48, 96, bias=bias).to(dtype)
+    x = torch.randn(rows, 48, dtype=dtype)
+    plain = F.linear(x, linear.weight, linear.bias)
+    near = {torch.float32: 1e-6, torch.float64: 1e-14, torch.bfloat16: 2e-2}[dtype]
+    with torch.no_grad():
+        torch.testing.assert_close(linear(x), plain, rtol=0, atol=near)
+        columns = x.t().contiguous().t()  # the same rows, standing otherwise in memory
+        torch.testing.assert_close(linear(columns), plain, rtol=0, atol=near)
+        torch.testing.assert_close(linear(x[None]), plain[None], rtol=0, atol=near)
+
+
+def test_gradients_take_the_plain_road():
+    linear = Linear(8, 4)
+    linear(torch.randn(3, 8)).sum().backward()
+    assert linear.weight.grad is not None
+
+
+def test_int8_is_near():
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(256, 128)
+    x = torch.randn(9, 256)
+    with torch.no_grad():
+        away = (Int8Linear(linear)(x) - linear(x)).abs().max() / linear(x).abs().max()
+    assert 0 < away < 0.03
+
+
+def test_a_model_is_quantized_whole():
+    model = quantize(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)))
+    assert not any(isinstance(module, torch.nn.Linear) for module in model.modules())
+    assert model(torch.randn(3, 4)).shape == (3, 2)
+    with pytest.raises(InputError, match="int4"):
+        quantize(model, "int4")
