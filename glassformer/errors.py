@@ -19,9 +19,10 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
-Function = TypeVar("Function", bound=Callable)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class GlassformerError(Exception):
@@ -82,7 +83,7 @@ def refuse_unknown(names: Iterable[str], valid: Iterable[str], owner: str) -> No
             raise ArgumentError(f"{owner} has no argument {name!r}{nearest(name, valid)}")
 
 
-def suggests(function: Function) -> Function:
+def suggests(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a public function so that a misspelt keyword names the nearest valid one.
 
     >>> @suggests
@@ -94,7 +95,7 @@ def suggests(function: Function) -> Function:
     valid = inspect.signature(function).parameters
 
     @functools.wraps(function)
-    def checked(*args, **kwargs):
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         if not kwargs.keys() <= valid.keys():
             refuse_unknown(kwargs, (name for name in valid if name != "self"), function.__qualname__)
         return function(*args, **kwargs)

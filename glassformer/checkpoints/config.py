@@ -127,14 +127,22 @@ def check_pruned_heads(name: str, value: Any) -> dict[int, list[int]]:
         raise ConfigError(f"{name} must map layers to lists of heads, got {value!r}") from None
 
 
+def checked_by(check: Check) -> Any:
+    """A value that is None until something better is known."""
+    return field(default=None, metadata={"check": check})
+
+
 class Translated(type):
     """Lets a config be made with its files' names too, and a name that is no field raise with the nearest one."""
+
+    FILE_NAMES: Mapping[str, str]
+    field_names: Callable[[], list[str]]
 
     def __call__(cls, *args: Any, **fields: Any) -> Any:
         ours = {}
         for given, value in fields.items():
             name = cls.FILE_NAMES.get(given, given)
-            if name not in cls.__dataclass_fields__:
+            if name not in cls.field_names():
                 raise ArgumentError(f"{cls.__name__} has no field {given!r}{nearest(given, cls.field_names())}")
             if name in ours:
                 raise ArgumentError(f"{cls.__name__} got {name!r} twice, also under a name of its files")
@@ -153,8 +161,8 @@ class PretrainedConfig(metaclass=Translated):
     output_hidden_states: bool = flag(False)
     return_dict: bool = flag(True)
     num_labels: int = whole(2, high=100_000)
-    id2label: dict[int, str] | None = field(default=None, metadata={"check": check_labels})
-    label2id: dict[str, int] | None = field(default=None, metadata={"check": check_label_ids})
+    id2label: dict[int, str] = checked_by(check_labels)  # never None once the config is made, nor is label2id
+    label2id: dict[str, int] = checked_by(check_label_ids)
     problem_type: str | None = choice(
         None, (None, "regression", "single_label_classification", "multi_label_classification")
     )
@@ -182,6 +190,8 @@ class PretrainedConfig(metaclass=Translated):
             self.num_labels = max(1, len(self.id2label))
         elif self.num_labels != len(self.id2label):
             raise ConfigError(f"num_labels is {self.num_labels}, but id2label names {len(self.id2label)} labels")
+        if self.label2id is None:
+            self._number_labels()
         self.validate()
 
     def validate(self) -> None:
@@ -189,18 +199,19 @@ class PretrainedConfig(metaclass=Translated):
 
     def __setattr__(self, name: str, value: Any) -> None:
         name = self.FILE_NAMES.get(name, name)
-        spec = type(self).__dataclass_fields__.get(name)
-        if spec is None:
-            raise ConfigError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
-        check = spec.metadata.get("check")
+        if name not in (known := self.field_names()):
+            raise ConfigError(f"{type(self).__name__} has no field {name!r}{nearest(name, known)}")
+        check = type(self).__dataclass_fields__[name].metadata.get("check")
         super().__setattr__(name, check(name, value) if check else value)
         if "extra" not in self.__dict__:  # still being made
             return
-        if name == "num_labels" and value != len(self.id2label or {}):
+        if (name == "num_labels" and value != len(self.id2label)) or (name == "id2label" and value is None):
             self._name_labels()
-        elif name == "id2label" and value is not None:
+        elif name == "id2label":
             self.__dict__["num_labels"] = max(1, len(self.id2label))
-            self.__dict__["label2id"] = {label: key for key, label in self.id2label.items()}
+            self._number_labels()
+        elif name == "label2id" and value is None:
+            self._number_labels()
 
     def __getattr__(self, name: str) -> Any:
         ours = type(self).FILE_NAMES.get(name)
@@ -213,6 +224,9 @@ class PretrainedConfig(metaclass=Translated):
 
     def _name_labels(self) -> None:
         self.__dict__["id2label"] = {i: f"LABEL_{i}" for i in range(self.num_labels)}
+        self._number_labels()
+
+    def _number_labels(self) -> None:
         self.__dict__["label2id"] = {label: i for i, label in self.id2label.items()}
 
     @classmethod
@@ -301,7 +315,7 @@ class PretrainedConfig(metaclass=Translated):
     def update(self, fields: Mapping[str, Any]) -> None:
         """Set several fields; a name that is no field raises and suggests."""
         for name in fields:
-            if self.FILE_NAMES.get(name, name) not in type(self).__dataclass_fields__:
+            if self.FILE_NAMES.get(name, name) not in self.field_names():
                 raise ArgumentError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
         if fields.get("id2label") and fields.get("num_labels", len(fields["id2label"])) != len(fields["id2label"]):
             named = len(fields["id2label"])
@@ -313,7 +327,7 @@ class PretrainedConfig(metaclass=Translated):
 
     def to_dict(self) -> dict[str, Any]:
         """Every field, under the names this architecture's files use."""
-        file_names = {ours: theirs for theirs, ours in reversed(self.FILE_NAMES.items())}
+        file_names = {ours: theirs for theirs, ours in reversed(list(self.FILE_NAMES.items()))}
         values = {file_names.get(name, name): self.__dict__[name] for name in self.field_names()}
         values = {**self.extra, **values, "model_type": self.model_type}
         values["_name_or_path"] = values.pop("name_or_path")

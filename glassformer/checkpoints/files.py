@@ -13,6 +13,7 @@ import re
 import secrets
 import stat
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -86,7 +87,7 @@ def remove_stale_temporaries(folder: str | os.PathLike) -> list[Path]:
     Only names of our own pattern are touched, and of these only the ones whose writer no longer runs; a number that
     the system has given to another process since is recognised by the file's age.
     """
-    removed = []
+    removed: list[Path] = []
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -155,8 +156,7 @@ _KINDS = {list: "a list", str: "a string", bool: "true or false", type(None): "n
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"it names {clip(twice)} twice")
     return result
 

@@ -134,9 +134,7 @@ class KeyMap:
         for name, tensor in weights.items():
             inner = name.removeprefix(before)
             of_body = bool(before) <= (inner != name)
-            match = next(
-                ((p.fullmatch(inner), part, row) for p, part, row in self._writers if p.fullmatch(inner)), None
-            )
+            match = next(((m, part, row) for p, part, row in self._writers if (m := p.fullmatch(inner))), None)
             if not of_body or match is None:
                 written[name] = tensor
                 continue

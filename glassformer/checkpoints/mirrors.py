@@ -124,7 +124,7 @@ def _ask(call: Callable, revision: str, cache: Path, file: str | None = None):
         raise _describe(error, revision, file) from error
 
 
-def _describe(error: Exception, revision: str, file: str | None) -> _MirrorError:
+def _describe(error: BaseException, revision: str, file: str | None) -> _MirrorError:
     while error.__cause__ is not None and _status(error) is None:  # the client wraps what happened
         error = error.__cause__
     status, kind = _status(error), type(error).__name__

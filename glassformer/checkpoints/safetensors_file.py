@@ -190,4 +190,4 @@ def write_safetensors(file: BinaryIO, tensors: Mapping[str, torch.Tensor]) -> No
     for name in order:
         values = tensors[name].detach().cpu().contiguous()
         if values.numel():
-            file.write(values.view(-1).view(torch.uint8).numpy())
+            file.write(values.view(-1).view(torch.uint8).numpy().data)

@@ -113,7 +113,7 @@ def _look_through_pickle(stream: Any, path: Path, limit: float) -> None:
     strings: list[str] = []
     try:
         for operation, argument, _ in pickletools.genops(stream):
-            if operation.name == "GLOBAL" and _HARMLESS.fullmatch(argument):
+            if operation.name == "GLOBAL" and _HARMLESS.fullmatch(str(argument)):
                 continue
             if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
                 called = argument or " ".join(strings)

@@ -166,12 +166,12 @@ def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | N
         found.notes.append(
             f"glassformer has no class {', '.join(found.architectures)}; shown is its body, {body_class.__name__}"
         )
-    shown = heads.get(known, body)
+    shown = heads.get(known or "", body)
     found.class_name = type(shown).__name__
     found.tree = grow(type(shown).__name__, shown, set())
     if weights is not None:
         compare(found, body, heads, weights)
-    elif known in heads:
+    elif known is not None and known in heads:
         found.heads = [Head(known, own_size(shown), looked_for=False)]
 
 

@@ -147,16 +147,16 @@ class Inspection:
         if self.parts:
             print()
             print_heading(f"{self.body_name}: {self.parameters:,} parameters")
-            rows = [
+            parts = [
                 (part.name, part.kind, f"{part.parameters:,}", f"{part.share:.2f} %", presence(part))
                 for part in self.parts
             ]
-            print_table(("part", "class", "parameters", "share", "in the files"), rows, right=(2, 3))
+            print_table(("part", "class", "parameters", "share", "in the files"), parts, right=(2, 3))
         if self.heads:
             print()
             print_heading("What the weights are enough for" if self.tensors else "The class that the config names")
-            rows = [(head.name, f"{head.parameters:,}" if head.parameters else "", head.status) for head in self.heads]
-            print_table(("class", "beyond the body", "in the files"), rows, right=(1,))
+            heads = [(head.name, f"{head.parameters:,}" if head.parameters else "", head.status) for head in self.heads]
+            print_table(("class", "beyond the body", "in the files"), heads, right=(1,))
         if self.tree is not None:
             print()
             print_heading("Module tree")

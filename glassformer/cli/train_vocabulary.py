@@ -67,9 +67,9 @@ def train_vocabulary(
             vocab = made.vocab
             written = made.save_pretrained(output)
         else:
-            made = train(list(files), kind, vocab_size, min_frequency)
-            vocab = made.vocab
-            written = made.save(output)
+            trained = train(list(files), kind, vocab_size, min_frequency)
+            vocab = trained.vocab
+            written = trained.save(output)
     except OSError as error:
         raise InputError(f"{error.filename or output}: {(error.strerror or str(error)).lower()}") from None
     seconds = time.perf_counter() - started

@@ -104,8 +104,8 @@ def class_of_files(folder: Path, only: str | None = None) -> type[PreTrainedToke
         for names in kind.other_file_names:
             if all((folder / name).is_file() for name in names) and only in (None, *names):
                 return kind
-    names = BpeTokenizer.vocab_files_names.values()
-    if all((folder / name).is_file() for name in names) and only in (None, *names):
+    both = BpeTokenizer.vocab_files_names.values()
+    if all((folder / name).is_file() for name in both) and only in (None, *both):
         vocab = read_json(folder / "vocab.json")
         if any(token.endswith(OpenAIGPTTokenizer.end_of_word) and token != "</w>" for token in vocab):
             return OpenAIGPTTokenizer

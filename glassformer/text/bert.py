@@ -75,17 +75,12 @@ class BertTokenizer(LowerCasing, TwoRoads, PreTrainedTokenizer):
         name_or_path: str = "",
         kept_settings: Mapping[str, Any] | None = None,
     ) -> None:
-        if (vocab_file is None) == (vocab is None):
-            raise TokenizerError("a BertTokenizer needs a vocabulary: the path of a vocab.txt, or vocab={token: id}")
-        if vocab is None:
-            vocab = read_vocabulary(Path(vocab_file))
-        elif not isinstance(vocab, VocabularyFile):
-            vocab = VocabularyFile(dict(vocab), "the vocabulary")
+        vocabulary = self._vocabulary(vocab_file, vocab)
         if unk_token is None:
             raise TokenizerError("a BertTokenizer needs an unk_token, got None")
         if isinstance(never_split, str):
             raise TokenizerError(f"never_split must be a list of words, got the string {never_split!r}")
-        said = vocab.settings
+        said = vocabulary.settings
         self._read = {
             "do_lower_case": first_known(do_lower_case, said.get("do_lower_case"), True),
             "do_basic_tokenize": do_basic_tokenize,
@@ -100,7 +95,7 @@ class BertTokenizer(LowerCasing, TwoRoads, PreTrainedTokenizer):
             self.do_lower_case, self.never_split, self.tokenize_chinese_chars, self.strip_accents
         )
         super().__init__(
-            vocab.vocab,
+            vocabulary.vocab,
             {
                 "bos_token": bos_token,
                 "eos_token": eos_token,
@@ -111,15 +106,26 @@ class BertTokenizer(LowerCasing, TwoRoads, PreTrainedTokenizer):
                 "mask_token": mask_token,
             },
             additional_special_tokens=additional_special_tokens,
-            added_tokens=vocab.added | dict(added_tokens or {}),
+            added_tokens=vocabulary.added | dict(added_tokens or {}),
             model_max_length=model_max_length,
             padding_side=padding_side,
             truncation_side=truncation_side,
             clean_up_tokenization_spaces=clean_up_tokenization_spaces,
             name_or_path=name_or_path,
             kept_settings=kept_settings,
-            where=vocab.name,
+            where=vocabulary.name,
         )
+
+    @staticmethod
+    def _vocabulary(
+        vocab_file: str | PathLike[str] | None, vocab: VocabularyFile | Mapping[str, int] | None
+    ) -> VocabularyFile:
+        """The vocabulary, in whichever way it was given."""
+        if vocab_file is not None and vocab is None:
+            return read_vocabulary(Path(vocab_file))
+        if vocab is None or vocab_file is not None:
+            raise TokenizerError("a BertTokenizer needs a vocabulary: the path of a vocab.txt, or vocab={token: id}")
+        return vocab if isinstance(vocab, VocabularyFile) else VocabularyFile(dict(vocab), "the vocabulary")
 
     @classmethod
     def _from_files(cls, path: Path, settings: dict, kept: dict, name_or_path: str) -> BertTokenizer:

@@ -154,7 +154,7 @@ class Merges:
         The candidates wait in a heap, by rank and place, and each symbol knows its neighbours: so a word of a million
         letters takes no longer per letter than a short one.
         """
-        tokens: list[str | None] = list(symbols)
+        tokens = list(symbols)  # one that has been joined to the one before it is empty
         before = list(range(-1, len(tokens) - 1))
         after = list(range(1, len(tokens) + 1))
         end = len(tokens)
@@ -169,7 +169,7 @@ class Merges:
                 if other == end or rank_of((tokens[place], tokens[other])) != rank:
                     continue  # one of the two has been joined to something else meanwhile
                 left, right = tokens[place], tokens[other]
-                tokens[place], tokens[other] = left + right, None
+                tokens[place], tokens[other] = left + right, ""
                 after[place] = after[other]
                 if after[place] != end:
                     before[after[place]] = place
@@ -178,10 +178,10 @@ class Merges:
                     new.append(before[place])
                 times += 1
             for place in new:
-                if tokens[place] is not None and after[place] != end:
+                if tokens[place] and after[place] != end:
                     found = rank_of((tokens[place], tokens[after[place]]))
                     if found is not None:
                         heappush(waiting, (found, place))
             if steps is not None and times:
                 steps.append(Merge(left, right, rank, times))
-        return [token for token in tokens if token is not None]
+        return [token for token in tokens if token]

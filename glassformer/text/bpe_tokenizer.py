@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import InputError, TokenizerError
 from .bpe import Merges, Pair
-from .bpe_files import BpeFile, engine_for, fits_engine, read_pair, vocabulary_files
+from .bpe_files import BpeFile, engine_for, fits_engine, pair_of, read_pair, vocabulary_files
 from .encoding import Offsets, Pieces
 from .folder import ENGINE
 from .roads import TwoRoads
@@ -77,7 +77,7 @@ class BpeTokenizer(TwoRoads, PreTrainedTokenizer):
         if isinstance(vocab, BpeFile):
             return vocab
         if vocab is not None and merges is not None and vocab_file is None and merges_file is None:
-            return BpeFile(dict(vocab), "the vocabulary", merges=[tuple(pair) for pair in merges])
+            return BpeFile(dict(vocab), "the vocabulary", merges=[pair_of(list(pair), "merges") for pair in merges])
         if vocab is None and merges is None and vocab_file is not None:
             path = Path(vocab_file)
             if merges_file is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
 
 from ..errors import InputError, suggests
 from .inputs import describe, read_ids
+from .special import SpecialTokens
 
 ENGLISH_SPACING = (
     (" .", "."),
@@ -22,9 +23,19 @@ ENGLISH_SPACING = (
 )
 
 
-class Decoding:
+class Decoding(SpecialTokens):
     """The part of a tokenizer that converts tokens and ids, and decodes."""
 
+    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
+        """Put tokens together to text; each kind of tokenizer says how."""
+        raise NotImplementedError
+
+    @overload
+    def convert_tokens_to_ids(self, tokens: str) -> int: ...  # type: ignore[overload-overlap]
+    @overload
+    def convert_tokens_to_ids(self, tokens: None) -> None: ...
+    @overload
+    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]: ...
     def convert_tokens_to_ids(self, tokens: str | Iterable[str] | None) -> int | list[int] | None:
         """The id of a token, or of each; the unknown token's id for those that the vocabulary lacks."""
         if tokens is None:

@@ -6,7 +6,7 @@ caller gets: `input_ids`, `token_type_ids`, `attention_mask` and what else was a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Offsets = list[tuple[int, int]]
+Details = tuple[Offsets, list[int]]  # of each id, and the number of the word it belongs to
 
 
 class Pieces:
@@ -27,7 +28,7 @@ class Pieces:
     def __init__(
         self,
         ids: list[int],
-        details: tuple[Offsets, list[int]] | Callable | None = None,
+        details: Details | Callable[[], Details] | None = None,
         tokens: list[str] | None = None,  # only where they are not the vocabulary's names of the ids
     ) -> None:
         self.ids = ids
@@ -40,12 +41,12 @@ class Pieces:
     def __reduce__(self):
         return Pieces, (self.ids, None if self._details is None else self.details(), self.tokens)
 
-    def details(self) -> tuple[Offsets, list[int]]:
+    def details(self) -> Details:
         """Offsets into the original text, and for each id the number of the word it belongs to."""
-        if callable(self._details):
-            self._details = self._details()
         if self._details is None:
             raise InputError("offsets and word numbers are known only for text, this row was made from ids or tokens")
+        if not isinstance(self._details, tuple):
+            self._details = self._details()
         return self._details
 
     @property
@@ -60,8 +61,9 @@ class Pieces:
 def joined(parts: list[tuple[int, Pieces]], names: Mapping[int, str]) -> Pieces:
     """One text from stretches of it, each with the place where it starts."""
 
-    def details() -> tuple[Offsets, list[int]]:
-        offsets, words = [], []
+    def details() -> Details:
+        offsets: Offsets = []
+        words: list[int] = []
         for start, part in parts:
             count = words[-1] + 1 if words else 0
             offsets += [(a + start, b + start) for a, b in part.offsets]
@@ -74,7 +76,7 @@ def joined(parts: list[tuple[int, Pieces]], names: Mapping[int, str]) -> Pieces:
 def joined_words(parts: list[Pieces], names: Mapping[int, str]) -> Pieces:
     """One text from its words: offsets count from the start of each word."""
 
-    def details() -> tuple[Offsets, list[int]]:
+    def details() -> Details:
         offsets = [pair for part in parts for pair in part.offsets]
         return offsets, [number for number, part in enumerate(parts) for _ in part.ids]
 
@@ -107,7 +109,7 @@ class Row:
     left: int = 0
     right: int = 0
 
-    def lay_out(self, special: Callable[[Slot], T], text: Callable[[Slot, Pieces], list[T]], pad: T) -> list[T]:
+    def lay_out(self, special: Callable[[Slot], Any], text: Callable[[Slot, Pieces], Sequence[T]], pad: T) -> list[T]:
         """One value for each position, from a value for each kind of position."""
         values = [pad] * self.left
         for slot in self.slots:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import CheckpointError, TokenizerError, refuse_unknown
-from .special import ADDITIONAL, NAMES
+from .special import ADDITIONAL, NAMES, SpecialTokens
 
 Self = TypeVar("Self", bound="Folder")
 CONFIG, SPECIAL, ADDED, ENGINE = (
@@ -33,7 +33,7 @@ def first_known(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-class Folder:
+class Folder(SpecialTokens):
     """The part of a tokenizer that comes from a folder and goes into one."""
 
     vocab_files_names: dict[str, str] = {}

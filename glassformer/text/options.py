@@ -112,5 +112,5 @@ def takes_options(method: Callable) -> Callable:
             raise ArgumentError(f"{method.__qualname__} takes {len(own) - 1} positional arguments; name the others")
         return method(*args, **kwargs, options=Options(**given))
 
-    checked.__signature__ = inspect.Signature([*own, *shared])
+    checked.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
     return checked

@@ -9,10 +9,15 @@ from ..errors import InputError, suggests
 from .encoding import BatchEncoding, Row
 from .inputs import describe
 from .options import Options
+from .special import SpecialTokens
 
 
-class Padding:
+class Padding(SpecialTokens):
     """The part of a tokenizer that pads."""
+
+    @property
+    def pad_token_type_id(self) -> int:
+        return 0
 
     def _padded_length(self, lengths: Iterable[int], options: Options) -> int | None:
         """The length rows are filled up to, None if they are left alone."""

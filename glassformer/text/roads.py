@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .encoding import Pieces
-from .special import AddedToken, any_of
+from .special import AddedToken, SpecialTokens, any_of
 from .wordpiece import lower
 
 if TYPE_CHECKING:
@@ -47,10 +47,12 @@ def from_engine(encoding: Any) -> Pieces:
     return Pieces(encoding.ids, lambda: (encoding.offsets, encoding.word_ids))
 
 
-class LowerCasing:
+class LowerCasing(SpecialTokens):
     """The part of a tokenizer that lower-cases text before it looks for the tokens that were added to it."""
 
-    _lowers = True
+    @property
+    def _lowers(self) -> bool:
+        return True
 
     def _as_added(self, token: AddedToken) -> AddedToken:
         if token.special or not self._lowers:

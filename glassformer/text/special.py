@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, TokenizerError, refuse_unknown
+from .whole import Whole
+
+if TYPE_CHECKING:
+    from .tokenizer import PreTrainedTokenizer
 
 NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 ADDITIONAL = "additional_special_tokens"
-SPACE = re.compile(r"\s*")
+SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +79,12 @@ class SpecialTokenId:
         token = tokenizer._special[self.name]
         return None if token is None else tokenizer._id_of(token)
 
-    def __set__(self, tokenizer: SpecialTokens, value: int | None) -> None:
+    def __set__(self, tokenizer: PreTrainedTokenizer, value: int | None) -> None:
         tokenizer._set_special(self.name, None if value is None else tokenizer.convert_ids_to_tokens(value))
 
 
-class SpecialTokens:
-    """The part of a tokenizer that knows special and added tokens. `vocab` is the vocabulary before additions."""
+class SpecialTokens(Whole):
+    """The part of a tokenizer that knows special and added tokens."""
 
     bos_token, bos_token_id = SpecialToken(), SpecialTokenId()
     eos_token, eos_token_id = SpecialToken(), SpecialTokenId()
@@ -89,9 +93,6 @@ class SpecialTokens:
     pad_token, pad_token_id = SpecialToken(), SpecialTokenId()
     cls_token, cls_token_id = SpecialToken(), SpecialTokenId()
     mask_token, mask_token_id = SpecialToken(), SpecialTokenId()
-
-    vocab: dict[str, int]
-    ids_to_tokens: dict[int, str]
 
     def _start_special(
         self, special: Mapping[str, Any], additional: Iterable[Any], added: Mapping[int, Any], where: str
@@ -204,7 +205,7 @@ class SpecialTokens:
             token = self._as_added(token)
             known = token.content in self.vocab or token.content in self.added_tokens_encoder
             if not known:
-                index = len(self)
+                index = len(self.vocab) + len(self.added_tokens_encoder)
                 while index in self.ids_to_tokens:  # a vocabulary with repeated lines has ids beyond its length
                     index += 1
                 self._place(token.content, index, "add_tokens")
@@ -256,7 +257,8 @@ class SpecialTokens:
             cut.append((start, end, match.group()))
             done = end
             if token.rstrip:
-                done = SPACE.match(text, end).end()
+                space = SPACE.match(text, end)
+                done = space.end() if space else end
         if done < len(text):
             cut.append((done, len(text), None))
         return cut

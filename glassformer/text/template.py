@@ -6,10 +6,11 @@ from ..errors import InputError, suggests
 from .encoding import Slot
 from .options import TRUNCATION, one_of
 from .rows import special_count
+from .special import SpecialTokens
 from .windows import lengths_that_fit
 
 
-class Template:
+class Template(SpecialTokens):
     """The part of a tokenizer that puts special tokens around ids."""
 
     def template(self, pair: bool) -> tuple[Slot, ...]:
@@ -24,7 +25,7 @@ class Template:
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None
     ) -> list[int]:
         """Ids of one text or two, with the special tokens around them: `[CLS] A [SEP] B [SEP]` for BERT."""
-        texts = (token_ids_0, token_ids_1)
+        texts = (token_ids_0, token_ids_1 or [])
         built: list[int] = []
         for slot in self.template(token_ids_1 is not None):
             built += texts[slot.sequence] if slot.token_id is None else [slot.token_id]
@@ -34,7 +35,7 @@ class Template:
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None
     ) -> list[int]:
         """For each position of the built input the number of its segment."""
-        texts = (token_ids_0, token_ids_1)
+        texts = (token_ids_0, token_ids_1 or [])
         types: list[int] = []
         for slot in self.template(token_ids_1 is not None):
             types += [slot.type_id] * (len(texts[slot.sequence]) if slot.token_id is None else 1)
@@ -53,7 +54,7 @@ class Template:
                 raise InputError("ids that have their special tokens already are one list, got two")
             special = set(self.all_special_ids)
             return [int(i in special) for i in token_ids_0]
-        texts = (token_ids_0, token_ids_1)
+        texts = (token_ids_0, token_ids_1 or [])
         mask: list[int] = []
         for slot in self.template(token_ids_1 is not None):
             mask += [0] * len(texts[slot.sequence]) if slot.token_id is None else [1]

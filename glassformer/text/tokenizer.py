@@ -6,20 +6,22 @@ tokens -> pieces) and `convert_tokens_to_string`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import InputError, suggests
 from .decoding import Decoding
 from .encoding import BatchEncoding, Pieces, joined, joined_words
 from .folder import Folder
 from .inputs import Text, describe, read_ids, read_texts
-from .options import Options, Side, takes_options, whole
+from .options import Options, takes_options, whole
 from .padding import Padding
 from .rows import bare_template, rows_of
 from .special import SpecialTokens
 from .template import Template
+
+if TYPE_CHECKING:
+    from .explain import Explanation
 
 NO_LIMIT = int(1e30)  # what tokenizer files write for a model without a longest input
 
@@ -32,9 +34,7 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
     [101, 1045, 2066, 3019, 2653, 27673, 999, 102]
     """
 
-    model_input_names: list[str] = ["input_ids", "token_type_ids", "attention_mask"]
     is_fast = True
-    padding_side, truncation_side = Side(), Side()
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
         self.truncation_side = truncation_side
         self.clean_up_tokenization_spaces = clean_up_tokenization_spaces
         self.name_or_path = name_or_path
-        self.kept_settings = dict(kept_settings or {})  # keys of tokenizer_config.json that nobody here reads
-        self._said: set[str] = set()
+        self.kept_settings = dict(kept_settings or {})
+        self._said = set()
         self._start_special(special, additional_special_tokens or (), added_tokens or {}, where)
 
     # --- what a kind of tokenizer adds -------------------------------------------------------------------------
@@ -71,8 +71,8 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
         """Pieces of texts that hold no special token."""
         raise NotImplementedError
 
-    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
-        """Put tokens together to text."""
+    def explain(self, text: str) -> Explanation:
+        """How a text becomes ids, step by step: print it, or look at its fields."""
         raise NotImplementedError
 
     # --- vocabulary --------------------------------------------------------------------------------------------
@@ -92,10 +92,6 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
     def get_vocab(self) -> dict[str, int]:
         """Every token with its id, added ones included."""
         return self.vocab | self.added_tokens_encoder
-
-    @property
-    def pad_token_type_id(self) -> int:
-        return 0
 
     @property
     def max_len_single_sentence(self) -> int:
@@ -169,7 +165,7 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
     def _pieces_of(self, texts: list[Text], options: Options) -> list[Pieces]:
         """Pieces of texts, or of texts given as words: then offsets count within each word."""
         if not options.is_split_into_words:
-            return self._pieces(texts, options.split_special_tokens)
+            return self._pieces(cast("list[str]", texts), options.split_special_tokens)
         made = iter(self._pieces_of_words([word for words in texts for word in words], options.split_special_tokens))
         return [joined_words([next(made) for _ in words], self.ids_to_tokens) for words in texts]
 
@@ -247,7 +243,7 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
         single = single and not options.return_overflowing_tokens
         self._pad_rows(rows, options)
         pad_id = 0 if self.pad_token is None else self.pad_token_id
-        columns = {"input_ids": [row.ids(pad_id) for row in rows]}
+        columns: dict[str, list] = {"input_ids": [row.ids(pad_id) for row in rows]}
         if self._wanted("token_type_ids", options.return_token_type_ids):
             columns["token_type_ids"] = [row.type_ids(self.pad_token_type_id) for row in rows]
         if self._wanted("attention_mask", options.return_attention_mask):
@@ -295,9 +291,3 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
                 "and the model cannot take it; pass truncation=True to cut",
                 key="too long",
             )
-
-    def _say(self, message: str, key: str = "") -> None:
-        """Warn, but of each thing only once."""
-        if (key or message) not in self._said:
-            self._said.add(key or message)
-            warnings.warn(message, UserWarning, stacklevel=7)

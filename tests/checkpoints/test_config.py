@@ -165,3 +165,21 @@ def test_a_failed_assignment_changes_nothing():
         config.hidden_size = -1
     assert config.hidden_size == 768
     assert torch.float32 is not None and BertConfig() == config
+
+
+def test_labels_are_never_none():
+    config = BertConfig(id2label={0: "bad", 1: "good", 2: "both"})
+    assert config.label2id == {"bad": 0, "good": 1, "both": 2}
+    config.label2id = None
+    assert config.label2id == {"bad": 0, "good": 1, "both": 2}
+    config.id2label = None
+    assert config.id2label == {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}
+    assert config.label2id == {"LABEL_0": 0, "LABEL_1": 1, "LABEL_2": 2}
+
+
+def test_the_class_alone_says_the_model_type():
+    with pytest.raises(ArgumentError, match="BertConfig has no field 'model_type'"):
+        BertConfig(model_type="gpt2")
+    with pytest.raises(ConfigError, match="BertConfig has no field 'model_type'"):
+        BertConfig().model_type = "gpt2"
+    assert BertConfig().model_type == "bert"

@@ -258,3 +258,8 @@ def test_a_trained_vocabulary(tmp_path):
     made = AutoTokenizer.from_pretrained(tmp_path)
     assert type(made) is GPT2Tokenizer
     assert made.decode(made.encode("lowest 北京")) == "lowest 北京"
+
+
+def test_merges_that_are_no_pairs():
+    with pytest.raises(TokenizerError, match=r"merges: a merge must be two symbols, got \['l', 'o', 'w'\]"):
+        GPT2Tokenizer(vocab={"l": 0, "o": 1, "<|endoftext|>": 2}, merges=[("l", "o", "w")])
