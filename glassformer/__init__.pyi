@@ -1,32 +1,14 @@
 """What type checkers see: every public name, imported as it is. A test keeps it equal to `__all__`."""
 
-from .checkpoints.config import (
-    PretrainedConfig as PretrainedConfig,
-)
-from .data.labels import (
-    class_weights as class_weights,
-)
-from .data.labels import (
-    count_labels as count_labels,
-)
-from .data.labels import (
-    make_label2id as make_label2id,
-)
-from .data.parallel import (
-    read_parallel as read_parallel,
-)
-from .data.readers import (
-    read_rows as read_rows,
-)
-from .data.row import (
-    Row as Row,
-)
-from .data.shuffle import (
-    shuffled as shuffled,
-)
-from .data.shuffle import (
-    split as split,
-)
+from .checkpoints.config import PretrainedConfig as PretrainedConfig
+from .data.labels import class_weights as class_weights
+from .data.labels import count_labels as count_labels
+from .data.labels import make_label2id as make_label2id
+from .data.parallel import read_parallel as read_parallel
+from .data.readers import read_rows as read_rows
+from .data.row import Row as Row
+from .data.shuffle import shuffled as shuffled
+from .data.shuffle import split as split
 from .errors import (
     ArgumentError as ArgumentError,
 )
@@ -60,12 +42,9 @@ from .errors import (
 from .errors import (
     WeightsError as WeightsError,
 )
-from .generate.config import (
-    GenerationConfig as GenerationConfig,
-)
-from .generate.explain import (
-    explain_generation as explain_generation,
-)
+from .generate.config import GenerationConfig as GenerationConfig
+from .generate.explain import explain_generation as explain_generation
+from .generate.job import GenerateOutput as GenerateOutput
 from .generate.streaming import (
     TextIteratorStreamer as TextIteratorStreamer,
 )
@@ -105,18 +84,10 @@ from .models.auto import (
 from .models.auto import (
     AutoModelForTokenClassification as AutoModelForTokenClassification,
 )
-from .models.base import (
-    PreTrainedModel as PreTrainedModel,
-)
-from .models.bert import (
-    BertConfig as BertConfig,
-)
-from .models.bert import (
-    BertModel as BertModel,
-)
-from .models.bert import (
-    BertPreTrainedModel as BertPreTrainedModel,
-)
+from .models.base import PreTrainedModel as PreTrainedModel
+from .models.bert import BertConfig as BertConfig
+from .models.bert import BertModel as BertModel
+from .models.bert import BertPreTrainedModel as BertPreTrainedModel
 from .models.bert_heads import (
     BertForMaskedLM as BertForMaskedLM,
 )
@@ -165,15 +136,9 @@ from .models.distilbert_heads import (
 from .models.distilbert_heads import (
     DistilBertForTokenClassification as DistilBertForTokenClassification,
 )
-from .models.gpt2 import (
-    GPT2Config as GPT2Config,
-)
-from .models.gpt2 import (
-    GPT2Model as GPT2Model,
-)
-from .models.gpt2 import (
-    GPT2PreTrainedModel as GPT2PreTrainedModel,
-)
+from .models.gpt2 import GPT2Config as GPT2Config
+from .models.gpt2 import GPT2Model as GPT2Model
+from .models.gpt2 import GPT2PreTrainedModel as GPT2PreTrainedModel
 from .models.gpt2_heads import (
     GPT2ForSequenceClassification as GPT2ForSequenceClassification,
 )
@@ -234,87 +199,40 @@ from .models.outputs import (
 from .models.outputs import (
     TokenClassifierOutput as TokenClassifierOutput,
 )
-from .models.parameters import (
-    count_parameters as count_parameters,
-)
-from .models.parameters import (
-    freeze as freeze,
-)
-from .tasks.base import (
-    Task as Task,
-)
-from .tasks.feature_extraction import (
-    FeatureExtraction as FeatureExtraction,
-)
-from .tasks.fill_mask import (
-    FillMask as FillMask,
-)
-from .tasks.multiple_choice import (
-    MultipleChoice as MultipleChoice,
-)
-from .tasks.next_sentence import (
-    NextSentence as NextSentence,
-)
-from .tasks.pipeline import (
-    Pipeline as Pipeline,
-)
-from .tasks.pipeline import (
-    pipeline as pipeline,
-)
-from .tasks.question_answering import (
-    QuestionAnswering as QuestionAnswering,
-)
-from .tasks.text_classification import (
-    TextClassification as TextClassification,
-)
-from .tasks.token_classification import (
-    TokenClassification as TokenClassification,
-)
-from .tasks.zero_shot_classification import (
-    ZeroShotClassification as ZeroShotClassification,
-)
-from .text.auto import (
-    AutoTokenizer as AutoTokenizer,
-)
-from .text.bert import (
-    BertTokenizer as BertTokenizer,
-)
-from .text.bert import (
-    BertTokenizerFast as BertTokenizerFast,
-)
+from .models.parameters import count_parameters as count_parameters
+from .models.parameters import freeze as freeze
+from .nn.quantize import quantize as quantize
+from .tasks.base import Task as Task
+from .tasks.feature_extraction import FeatureExtraction as FeatureExtraction
+from .tasks.fill_mask import FillMask as FillMask
+from .tasks.multiple_choice import MultipleChoice as MultipleChoice
+from .tasks.next_sentence import NextSentence as NextSentence
+from .tasks.pipeline import Pipeline as Pipeline
+from .tasks.pipeline import pipeline as pipeline
+from .tasks.question_answering import QuestionAnswering as QuestionAnswering
+from .tasks.sentence_encoder import SentenceEncoder as SentenceEncoder
+from .tasks.sentence_similarity import SentenceSimilarity as SentenceSimilarity
+from .tasks.text_classification import TextClassification as TextClassification
+from .tasks.token_classification import TokenClassification as TokenClassification
+from .tasks.zero_shot_classification import ZeroShotClassification as ZeroShotClassification
+from .text.auto import AutoTokenizer as AutoTokenizer
+from .text.bert import BertTokenizer as BertTokenizer
+from .text.bert import BertTokenizerFast as BertTokenizerFast
 from .text.distilbert import (
     DistilBertTokenizer as DistilBertTokenizer,
 )
 from .text.distilbert import (
     DistilBertTokenizerFast as DistilBertTokenizerFast,
 )
-from .text.encoding import (
-    BatchEncoding as BatchEncoding,
-)
-from .text.gpt2 import (
-    GPT2Tokenizer as GPT2Tokenizer,
-)
-from .text.gpt2 import (
-    GPT2TokenizerFast as GPT2TokenizerFast,
-)
-from .text.openai_gpt import (
-    OpenAIGPTTokenizer as OpenAIGPTTokenizer,
-)
-from .text.openai_gpt import (
-    OpenAIGPTTokenizerFast as OpenAIGPTTokenizerFast,
-)
-from .text.roberta import (
-    RobertaTokenizer as RobertaTokenizer,
-)
-from .text.roberta import (
-    RobertaTokenizerFast as RobertaTokenizerFast,
-)
-from .text.tokenizer import (
-    PreTrainedTokenizer as PreTrainedTokenizer,
-)
-from .text.train import (
-    train_vocabulary as train_vocabulary,
-)
+from .text.encoding import BatchEncoding as BatchEncoding
+from .text.gpt2 import GPT2Tokenizer as GPT2Tokenizer
+from .text.gpt2 import GPT2TokenizerFast as GPT2TokenizerFast
+from .text.openai_gpt import OpenAIGPTTokenizer as OpenAIGPTTokenizer
+from .text.openai_gpt import OpenAIGPTTokenizerFast as OpenAIGPTTokenizerFast
+from .text.roberta import RobertaTokenizer as RobertaTokenizer
+from .text.roberta import RobertaTokenizerFast as RobertaTokenizerFast
+from .text.tokenizer import PreTrainedTokenizer as PreTrainedTokenizer
+from .text.train import train_vocabulary as train_vocabulary
 
 __version__: str
 __all__: list[str]

@@ -1,0 +1,187 @@
+"""How fast GPT-2 writes, beside transformers and ctranslate2.
+
+    python bench/generate.py [--rounds 3] [--engines ...] [--cases ...] [--json bench/results/generate.json]
+
+A GPT-2 of the smallest published size (124M) with random weights, greedy unless beams are named, 2 threads. A prompt
+has 32 tokens and gets 64 new ones; "ragged" are eight prompts of 8 to 256 tokens in one batch; "64 new" to "1024 new"
+show how the cost grows. Rounds alternate between engines; a figure is the median over rounds and a ratio the median of
+the ratios inside each round. The time to the first token and the memory of a sequence are measured in processes of
+their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import writers
+
+THREADS = 2
+VOCABULARY = 50257
+
+
+class Work(NamedTuple):
+    """What one case asks for."""
+
+    lengths: list[int]  # of the prompts
+    new: int
+    beams: int = 1
+
+
+CASES = {
+    "batch 1": Work([32], 64),
+    "batch 8": Work([32] * 8, 64),
+    "beam 4": Work([32], 64, beams=4),
+    "ragged": Work([8, 16, 32, 48, 64, 96, 160, 256], 64),
+}
+GROWTH = {"64 new": Work([32], 64), "256 new": Work([32], 256), "1024 new": Work([1], 1023)}  # the context ends at 1024
+
+
+def prompts_of(work: Work, seed: int = 0) -> list[list[int]]:
+    random = np.random.default_rng(seed)
+    return [random.integers(1, VOCABULARY - 1, length).tolist() for length in work.lengths]
+
+
+def write_model(folder: Path) -> None:
+    import torch
+
+    from glassformer import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(bos_token_id=VOCABULARY - 1, eos_token_id=None))
+    model.save_pretrained(folder)
+
+
+def measure(ready: dict[str, writers.Write], work: Work, rounds: int) -> dict[str, dict[str, float]]:
+    """Tokens per second of each engine, and how many of its tokens are ours."""
+    prompts, names = prompts_of(work), list(ready)
+    speeds: dict[str, list[float]] = {name: [] for name in names}
+    texts = {}
+    for turn in range(rounds):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            time.sleep(0.3)  # let the threads of the engine before go to sleep
+            start = time.perf_counter()
+            texts[name] = ready[name](prompts, work.new, work.beams)
+            speeds[name].append(sum(map(len, texts[name])) / (time.perf_counter() - start))
+            assert [len(text) for text in texts[name]] == [work.new] * len(prompts), f"{name} wrote too little"
+    ours = np.array(texts["glassformer"])
+    return {
+        name: {
+            "tokens_per_second": statistics.median(speeds[name]),
+            **{
+                f"against_{other}": statistics.median(a / b for a, b in zip(speeds[name], speeds[other], strict=True))
+                for other in ("transformers", "ctranslate2", "ctranslate2 int8")
+                if other in speeds
+            },
+            "same_tokens": float((np.array(texts[name]) == ours).mean()),
+        }
+        for name in names
+    }
+
+
+def probe(name: str, folder: Path) -> dict[str, float]:
+    """Seconds from the call, and from the start of the process, to the first token; memory that a sequence adds."""
+    command = [sys.executable, __file__, "--probe", name, "--folder", str(folder)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS), "HF_HUB_OFFLINE": "1"}
+    start = time.time()
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    told = json.loads(run.stdout.splitlines()[-1])
+    return {**told, "process_to_first_token": told.pop("at") - start}
+
+
+def memory(entry: str) -> float:
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(entry)) / 1024
+
+
+def run_probe(name: str, folder: Path) -> None:
+    write = writers.load(name, folder, THREADS)
+    write(prompts_of(Work([32], 1)), 1, 1)
+    at = time.time()
+    times = []
+    for seed in range(5):
+        start = time.perf_counter()
+        write(prompts_of(Work([32], 1), seed), 1, 1)
+        times.append(time.perf_counter() - start)
+    write(prompts_of(Work([32] * 2, 1)), 224, 1)
+    before = memory("VmHWM")
+    write(prompts_of(Work([32] * 18, 1)), 224, 1)
+    print(
+        json.dumps(
+            {
+                "at": at,
+                "first_token": statistics.median(times),
+                "mib_per_sequence": (memory("VmHWM") - before) / 16,
+                "peak_mib": memory("VmHWM"),
+            }
+        )
+    )
+
+
+def show(title: str, rows: dict[str, dict[str, float]]) -> None:
+    columns = {
+        "tokens_per_second": "tokens/s",
+        "against_transformers": "x transformers",
+        "against_ctranslate2": "x ctranslate2",
+        "against_ctranslate2 int8": "x ctranslate2 int8",
+        "same_tokens": "tokens as ours",
+        "first_token": "first token, s",
+        "process_to_first_token": "from start, s",
+        "mib_per_sequence": "MiB/sequence of 256",
+        "peak_mib": "peak, MiB",
+    }
+    used = [key for key in columns if any(key in row for row in rows.values())]
+    print(f"\n{title}\n" + f"{'engine':18}" + "".join(f"{columns[key]:>{len(columns[key]) + 2}}" for key in used))
+    for name, row in rows.items():
+        cells = (f"{row[key]:.2f}" if key in row else "-" for key in used)
+        widths = (len(columns[key]) + 2 for key in used)
+        print(f"{name:18}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engines", nargs="+", default=list(writers.NAMES), choices=writers.NAMES)
+    parser.add_argument("--cases", nargs="+", default=[*CASES, *GROWTH], choices=[*CASES, *GROWTH, "none"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-probe", action="store_true", help="leave out first token and memory")
+    parser.add_argument("--json", type=Path, default=Path("bench/results/generate.json"))
+    parser.add_argument("--probe", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.probe:
+        run_probe(arguments.probe, arguments.folder)
+        return
+
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    names = [name for name in writers.NAMES if name in {*arguments.engines, "glassformer"}]
+    results = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_model(folder)
+        ready = {name: writers.load(name, folder, THREADS) for name in names}
+        for write in ready.values():
+            write(prompts_of(CASES["batch 1"]), 8, 1)
+        for case, work in {**CASES, **GROWTH}.items():
+            if case in arguments.cases:
+                rounds = 1 if work.new > 64 else arguments.rounds
+                results[case] = measure(ready, work, rounds)
+                show(case, results[case])
+        if not arguments.no_probe:
+            results["first token and memory"] = {name: probe(name, folder) for name in names}
+            show("first token and memory", results["first token and memory"])
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"\nwritten to {arguments.json}")
+
+
+if __name__ == "__main__":
+    main()
