@@ -181,6 +181,13 @@ def test_lengths_that_the_context_cuts(model):
     assert "on_full_context" not in names(explain_generation(model, PROMPT, max_new_tokens=27).settings)
 
 
+def test_of_two_least_lengths_the_greater_counts(model):
+    ids, mask = torch.tensor([[12, 30, 0, 0], [8, 33, 6, 20]]), torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1]])
+    for least, expected in ((7, {"min_new_tokens"}), (6, set()), (5, {"min_length"}), (2, {"min_length"})):
+        told = explain_generation(model, ids, attention_mask=mask, min_length=least, min_new_tokens=3)
+        assert {"min_length", "min_new_tokens"} & set(names(told.inert)) == expected
+
+
 def test_prompts_of_every_kind(model, tokenizer):
     def length(prompt, *more, **given) -> str:
         return explain_generation(model, prompt, *more, max_length=12, **given).length.split(" (")[0]

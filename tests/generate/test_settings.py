@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -19,6 +20,8 @@ from glassformer.generate import config as config_file
 from glassformer.generate.config import task_settings
 from glassformer.generate.foreign import FOREIGN
 from glassformer.generate.settings import resolve
+
+from ..conftest import ROOT
 
 VOCABULARY, CONTEXT = 100, 32
 
@@ -53,6 +56,23 @@ def test_defaults_are_those_of_transformers():
     }
     for name, foreign in FOREIGN.items():
         assert not foreign.changes_text or not foreign.asks_for_something(theirs.get(name)), name
+
+
+def test_names_and_defaults_are_those_of_the_old_library(tmp_path):
+    """What transformers 4.30.2 writes when nothing was chosen, nothing is made of."""
+    peer = ROOT / ".peers/transformers4"
+    if not (peer / "transformers").is_dir():
+        pytest.skip("transformers 4.30.2 is not in .peers/transformers4 (./test.sh puts it there)")
+    script = "import transformers; print(transformers.GenerationConfig().to_json_string(use_diff=False))"
+    run = [sys.executable, "-c", script]
+    out = subprocess.run(run, env={**os.environ, "PYTHONPATH": str(peer)}, check=True, capture_output=True, text=True)
+    theirs = json.loads(out.stdout)
+    known = {*GenerationConfig.field_names(), *FOREIGN, *config_file.METADATA}
+    assert theirs.pop("max_length") == 20 and len(theirs) > 40
+    assert theirs.keys() <= known
+    read = GenerationConfig.from_dict({name: value for name, value in theirs.items() if name not in FOREIGN})
+    assert {name: getattr(GenerationConfig(), name) for name in read.given} == read.given
+    assert not any(FOREIGN[name].asks_for_something(theirs[name]) for name in theirs if name in FOREIGN)
 
 
 def test_every_setting_of_transformers_is_known_or_refused_by_name():
