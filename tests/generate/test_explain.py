@@ -303,6 +303,14 @@ def test_what_is_effective_changes_something(model, name):
     assert not torch.equal(one, model.generate(PROMPT, **call, **{name: other}, generator=3))
 
 
+def test_a_prompt_of_one_token_and_one_of_none(model):
+    told = explain_generation(model, PROMPT[:, :1], forced_bos_token_id=8)
+    assert "forced_bos_token_id" in names(told.effective) and "bos_token_id" in names(told.inert)
+    assert model.generate(PROMPT[:, :1], forced_bos_token_id=8, max_new_tokens=1).tolist() == [[12, 8]]
+    assert "bos_token_id" in names(explain_generation(model, PROMPT[:, :0]).effective)
+    assert model.generate(max_new_tokens=1)[0, 0] == 1
+
+
 def test_the_length_is_that_of_the_text(model):
     for call in ({}, {"max_length": 12}, {"max_new_tokens": 7}, {"max_new_tokens": 40}):
         new = model.generate(PROMPT, **call, eos_token_id=None).shape[1] - PROMPT.shape[1]
