@@ -112,7 +112,7 @@ DOES: Mapping[str, str | Callable[[Any, Plan], str]] = {
     "renormalize_logits": "what is left to draw from is made to sum to 1 again",
     "bos_token_id": "an empty prompt begins with token {}",
     "eos_token_id": "a sequence ends with token {}",
-    "pad_token_id": "sequences that end early are filled with token {}",
+    "pad_token_id": "token {} fills up what is shorter than the rest",
     "decoder_start_token_id": "the answer begins with token {}",
     "return_dict_in_generate": "the result is an object that tells more than the sequences",
     "output_scores": "the result holds the scores that words were chosen from",

@@ -103,6 +103,8 @@ def explain_generation(
 
     >>> print(explain_generation(model, "Once upon a time", tokenizer, temperature=0.7))  # doctest: +SKIP
     """
+    if hasattr(prompt, "keys"):
+        prompt, attention_mask = prompt["input_ids"], prompt.get("attention_mask", attention_mask)
     prompts = prompt_lengths(model, prompt, tokenizer, attention_mask, generation_config, settings)
     has = {"has_tokenizer": tokenizer is not None, "has_generator": generator is not None}
     plan = settle(model, generation_config, settings, prompts, **has)
@@ -111,7 +113,7 @@ def explain_generation(
         sentence=STRATEGIES[plan.strategy].format(settings=plan.settings),
         length=length_of(plan),
         stops=tuple(stops_of(plan, tokenizer)),
-        settings=tuple(settings_of(plan, generator)),
+        settings=tuple(settings_of(plan, generator, pads=hasattr(prompt, "shape") and sum(prompts) < prompt.numel())),
     )
 
 
@@ -128,8 +130,6 @@ def prompt_lengths(
         return [len(tokenizer.encode(text, add_special_tokens=False)) for text in texts]
     from .engine import pad_in, real_tokens  # it brings torch
 
-    if hasattr(prompt, "keys"):
-        prompt, attention_mask = prompt["input_ids"], prompt.get("attention_mask", attention_mask)
     return [len(row) for row in real_tokens(prompt, attention_mask, pad_in(model, generation_config, settings))]
 
 
@@ -191,9 +191,11 @@ def stops_of(plan: Plan, tokenizer: Any) -> list[str]:
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-def settings_of(plan: Plan, generator: Any) -> list[Setting]:
-    """Every setting that takes effect, and every one that was given."""
+def settings_of(plan: Plan, generator: Any, pads: bool) -> list[Setting]:
+    """Every setting that takes effect, and every one that was given; `pads`: whether the prompts hold padding."""
     idle = {**unneeded_settings(plan), **unused_settings(plan)}
+    if pads:
+        idle.pop("pad_token_id", None)  # without a mask it tells padding from text
     rows = []
     for name in GenerationConfig.field_names():
         value, source = getattr(plan.settings, name), plan.sources[name]

@@ -64,7 +64,7 @@ class Plan:
         if name == "max_length":
             return bool(self.prompts) and settings.max_length > self.context
         new = settings.max_new_tokens if name else NEW_TOKENS
-        return any(prompt + new > self.context for prompt in self.prompts)
+        return any(max(prompt, 1) + new > self.context for prompt in self.prompts)  # an empty one begins with a token
 
     @property
     def length_field(self) -> str | None:

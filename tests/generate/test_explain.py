@@ -181,6 +181,14 @@ def test_lengths_that_the_context_cuts(model):
     assert "on_full_context" not in names(explain_generation(model, PROMPT, max_new_tokens=27).settings)
 
 
+def test_padding_that_is_told_from_text_by_its_token(model):
+    assert "pad_token_id" in names(explain_generation(model, PROMPT, pad_token_id=2).inert)
+    told = explain_generation(model, PROMPT, pad_token_id=41)
+    assert "pad_token_id" in names(told.effective)
+    assert "behind 4 of the prompt" in told.length
+    assert not torch.equal(model.generate(PROMPT, pad_token_id=41), model.generate(PROMPT, pad_token_id=2))
+
+
 def test_of_two_least_lengths_the_greater_counts(model):
     ids, mask = torch.tensor([[12, 30, 0, 0], [8, 33, 6, 20]]), torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1]])
     for least, expected in ((7, {"min_new_tokens"}), (6, set()), (5, {"min_length"}), (2, {"min_length"})):
