@@ -1,0 +1,243 @@
+"""glass generate."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from glassformer import BertConfig, BertModel, BertTokenizer, GPT2LMHeadModel, GPT2Tokenizer
+from glassformer.cli.main import main
+
+from ..generate.tiny import write_tiny_gpt2
+
+PROMPT = "Once upon a time"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return write_tiny_gpt2(tmp_path_factory.mktemp("gpt2"), labels=("<joy>", "<|sad|>"))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder) -> GPT2Tokenizer:
+    return GPT2Tokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def model(folder) -> GPT2LMHeadModel:
+    return GPT2LMHeadModel.from_pretrained(folder)
+
+
+def run(capsys, *arguments: object) -> str:
+    code = main(["generate", *map(str, arguments)])
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    return shown.out
+
+
+def results(capsys, *arguments: object) -> list[dict]:
+    return [json.loads(line) for line in run(capsys, *arguments, "--json").splitlines()]
+
+
+def by_hand(model, ids: list[int], **settings) -> list[int]:
+    return model.generate(torch.tensor([ids]), **settings)[0, len(ids) :].tolist()
+
+
+def test_plain_text_when_nobody_watches(folder, model, tokenizer, capsys):
+    new = by_hand(model, tokenizer.encode(PROMPT))
+    assert run(capsys, folder, PROMPT) == PROMPT + tokenizer.decode(new, skip_special_tokens=True) + "\n"
+
+
+def test_json_tells_all_about_a_text(folder, model, tokenizer, capsys):
+    (told,) = results(capsys, folder, PROMPT, "--max-new-tokens", 6)
+    new = by_hand(model, tokenizer.encode(PROMPT), max_new_tokens=6)
+    text = PROMPT + tokenizer.decode(new, skip_special_tokens=True)
+    assert told == {
+        "prompt": PROMPT,
+        "generated_text": text,
+        "tokens": tokenizer.convert_ids_to_tokens(new),
+        "ids": new,
+        "finish_reason": "length",
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "settings"),
+    [
+        (["--num-beams", 3], {"num_beams": 3}),
+        (
+            ["--repetition-penalty", 1.5, "--no-repeat-ngram-size", 2],
+            {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2},
+        ),
+        (["--set", "penalty_alpha=0.6", "--top-k", 4], {"penalty_alpha": 0.6, "top_k": 4}),
+        (["--num-beams", 2, "--set", "early_stopping=never"], {"num_beams": 2, "early_stopping": "never"}),
+        (["--set", "bad_words_ids=[[5], [6]]", "--set", "use_cache=False"], {"bad_words_ids": [[5], [6]]}),
+        (
+            ["--do-sample", "--temperature", 1.5, "--top-k", 30, "--top-p", 0.8, "--seed", 4],
+            {"do_sample": True, "temperature": 1.5, "top_k": 30, "top_p": 0.8, "generator": [4]},
+        ),
+    ],
+)
+def test_flags_are_settings(folder, model, tokenizer, capsys, flags, settings):
+    (told,) = results(capsys, folder, PROMPT, *flags)
+    assert told["ids"] == by_hand(model, tokenizer.encode(PROMPT), **settings)
+
+
+def test_seeds_and_several_texts(folder, capsys):
+    several = ("--sample", "--num-return-sequences", 3)
+    first = results(capsys, folder, PROMPT, *several)
+    assert len(first) == len({one["generated_text"] for one in first}) == 3
+    assert first != results(capsys, folder, PROMPT, *several)
+    assert first == results(capsys, folder, PROMPT, *several, "--seed", first[0]["seed"])
+    assert len(results(capsys, folder, PROMPT, "--num-beams", 3, "--num-return-sequences", 2)) == 2
+
+
+def test_prompts_of_a_file_and_of_standard_input(folder, tmp_path, capsys, monkeypatch):
+    prompts = ["It didn't hide", "北京", "a <joy> b", "The"]
+    file = tmp_path / "prompts.txt"
+    file.write_text("\n\n".join(prompts) + "\n", encoding="utf-8")
+    one_by_one = [results(capsys, folder, prompt)[0] for prompt in prompts]
+    read = results(capsys, folder, "--input", file, "--batch-size", 3)
+    assert [one["prompt"] for one in read] == prompts
+    assert [read[0], read[1], read[3]] == [one_by_one[0], one_by_one[1], one_by_one[3]]
+    assert read[2] != one_by_one[2]  # in a file, what looks like a token is text
+    assert results(capsys, folder, "--input", file, "--special-tokens") == one_by_one
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(file.read_bytes())))
+    assert results(capsys, folder, "-") == read
+
+
+def test_a_text_ends_with_a_string(folder, tokenizer, capsys):
+    (whole,) = results(capsys, folder, PROMPT)
+    stop = next(text for text in whole["generated_text"][len(PROMPT) + 2 :] if text.isascii() and text.isprintable())
+    (cut,) = results(capsys, folder, PROMPT, "--stop", "no such text", "--stop", stop)
+    assert cut["finish_reason"] == "stop"
+    assert len(cut["ids"]) < len(whole["ids"])
+    assert stop in tokenizer.decode(cut["ids"][-1:])
+
+
+def test_a_prefix_and_a_label_come_first(folder, model, tokenizer, capsys):
+    (told,) = results(capsys, folder, "pon a time", "--prefix", "Once u", "--label", "sad")
+    ids = [tokenizer.convert_tokens_to_ids("<|sad|>"), *tokenizer.encode(PROMPT)]
+    assert told["ids"] == by_hand(model, ids)
+    assert told["generated_text"].startswith("pon a time")
+
+
+def test_what_a_config_asks_for_in_this_task_counts(folder, tmp_path, tokenizer, capsys):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    config = json.loads((copy / "config.json").read_text())
+    config["task_specific_params"] = {"text-generation": {"max_length": 12}}
+    (copy / "config.json").write_text(json.dumps(config))
+    length = len(tokenizer.encode(PROMPT))
+    assert len(results(capsys, copy, PROMPT)[0]["ids"]) == 12 - length
+    assert len(results(capsys, copy, PROMPT, "--max-new-tokens", 3)[0]["ids"]) == 3
+    assert "max_length" in run(capsys, copy, PROMPT, "--explain")
+
+
+def test_explaining_needs_no_weights(folder, tmp_path, capsys):
+    copy = shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns("*.safetensors"))
+    told = run(capsys, copy, PROMPT, "--temperature", 0.7, "--seed", 3, "--explain")
+    assert "greedy: always the likeliest next word" in told
+    assert "temperature" in told[told.index("has no effect") :]
+    told = json.loads(run(capsys, copy, "--num-beams", 4, "--explain", "--json"))
+    assert told["strategy"] == "beam search"
+
+
+class Terminal(io.StringIO):
+    """Remembers what was written at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.pieces.append(text)
+        return super().write(text)
+
+
+def in_terminal(monkeypatch, capsys, *arguments: object) -> tuple[Terminal, str]:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert main(["generate", *map(str, arguments)]) == 0
+    return terminal, capsys.readouterr().err
+
+
+def test_a_terminal_sees_the_text_come(folder, capsys, monkeypatch):
+    (told,) = results(capsys, folder, PROMPT, "--sample", "--seed", 2)
+    terminal, said = in_terminal(monkeypatch, capsys, folder, PROMPT, "--sample", "--seed", 2)
+    assert told["generated_text"].isprintable()
+    assert terminal.getvalue().strip() == told["generated_text"].strip()
+    assert len(terminal.pieces) > 5
+    assert "[20 tokens, " in said
+    assert "ended by length, seed 2]" in said
+
+
+def test_a_terminal_is_not_steered(folder, tokenizer, capsys, monkeypatch):
+    escape = tokenizer.vocab["Ľ"]  # the byte 27, with which commands to a terminal begin
+    others = json.dumps([index for index in range(len(tokenizer)) if index != escape])
+    terminal, _ = in_terminal(
+        monkeypatch, capsys, folder, "a\x1b[2J", "--max-new-tokens", 2, "--set", f"suppress_tokens={others}"
+    )
+    assert terminal.getvalue() == "a\\x1b[2J\\x1b\\x1b\n"
+
+
+def test_a_terminal_gets_beams_at_the_end(folder, capsys, monkeypatch):
+    flags = ("--num-beams", 3, "--num-return-sequences", 2)
+    texts = [one["generated_text"] for one in results(capsys, folder, PROMPT, *flags)]
+    terminal, said = in_terminal(monkeypatch, capsys, folder, PROMPT, *flags)
+    assert terminal.getvalue().splitlines() == texts
+    assert "[40 tokens, " in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give a prompt, - for standard input, or --input with a file of prompts"),
+        (["a", "--input", "x"], "give prompts or --input with a file of prompts, not both"),
+        (["a", "-"], "- stands for standard input and takes no other prompt beside it"),
+        (["--input", "/no/such/file"], "/no/such/file cannot be read: no such file or directory"),
+        (["a", "--set", "topk=3"], "did you mean 'top_k'?"),
+        (["a", "--set", "top_k"], "--set takes NAME=VALUE, got 'top_k'"),
+        (["a", "--top-k", "3", "--set", "top_k=4"], "top_k is given twice: 3 and '4'"),
+        (["a", "--set", "early_stopping=perhaps"], "early_stopping must be True, False or 'never', got 'perhaps'"),
+        (["a", "--temperature", "0"], "temperature must be above 0"),
+        (["a", "--num-return-sequences", "2"], "num_return_sequences"),
+        (["a", "--label", "anger"], "no token for the label 'anger'; its control tokens are <joy>, <|sad|>"),
+        (["a", "--batch-size", "0"], "--batch-size must be 1 or more, got 0"),
+    ],
+)
+def test_wrong_use_is_one_line(folder, arguments, said, capsys):
+    assert main(["generate", str(folder), *arguments]) == 1
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.err.count("\n") == 1
+    assert not shown.out
+
+
+def test_settings_that_do_nothing_are_told(folder, capsys):
+    assert main(["generate", str(folder), PROMPT, "--top-p", "0.35"]) == 0
+    assert "glass: note: top_p has no effect" in capsys.readouterr().err
+
+
+def test_a_model_that_never_learned_to_write_is_refused(tmp_path, capsys):
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] a b".split()
+    shape = {"vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    for name, is_decoder in (("decoder", True), ("encoder", False)):
+        config = BertConfig(**shape, intermediate_size=8, is_decoder=is_decoder)
+        BertModel(config).save_pretrained(tmp_path / name)
+        BertTokenizer(vocab={token: i for i, token in enumerate(words)}).save_pretrained(tmp_path / name)
+    assert main(["generate", str(tmp_path / "decoder"), "a"]) == 1
+    assert "has no trained cls.predictions, so it would write at random" in capsys.readouterr().err
+    assert main(["generate", str(tmp_path / "encoder"), "a", "--explain"]) == 1
+    assert "is no decoder" in capsys.readouterr().err
