@@ -57,6 +57,7 @@ _HOMES = {
     "tasks.next_sentence": "NextSentence",
     "tasks.fill_mask": "FillMask",
     "tasks.feature_extraction": "FeatureExtraction",
+    "tasks.text_generation": "TextGeneration",
     "tasks.sentence_encoder": "SentenceEncoder",
     "tasks.sentence_similarity": "SentenceSimilarity",
     "tasks.zero_shot_classification": "ZeroShotClassification",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -111,16 +111,22 @@ def generate(model, inputs: Tensor | None = None, *arguments: Any, streamer: Any
         if generation.job.settings.num_beams > 1:
             raise InputError("a beam search knows its text only at the end: a streamer needs num_beams=1")
         streamer.put(generation.given.cpu())
-    steps = generation.steps()
+        found = exhaust(generation.steps(), lambda said: streamer.put(torch.tensor([token for _, token in said])))
+        streamer.end()
+    else:
+        found = exhaust(generation.steps())
+    return generation.result(found)
+
+
+def exhaust(steps: Iterator[list[tuple[int, int]]], tell: Callable | None = None) -> Found:
+    """Go through all steps, telling of each; what was found in the end."""
     while True:
         try:
             said = next(steps)
         except StopIteration as end:
-            if streamer is not None:
-                streamer.end()
-            return generation.result(end.value)
-        if streamer is not None:
-            streamer.put(torch.tensor([token for _, token in said]))
+            return end.value
+        if tell is not None:
+            tell(said)
 
 
 @contextmanager

@@ -17,6 +17,8 @@ TASKS = {
     "multiple-choice": "multiple_choice.MultipleChoice",
     "next-sentence": "next_sentence.NextSentence",
     "fill-mask": "fill_mask.FillMask",
+    "text-generation": "text_generation.TextGeneration",
+    "sentence-similarity": "sentence_similarity.SentenceSimilarity",
     "feature-extraction": "feature_extraction.FeatureExtraction",
     "zero-shot-classification": "zero_shot_classification.ZeroShotClassification",
 }
@@ -35,6 +37,7 @@ ENDINGS = {  # how the class names of checkpoints end -> the task they answer
     "ForPreTraining": "fill-mask",
     "ForCausalLM": "text-generation",
     "LMHeadModel": "text-generation",
+    "SentenceEncoder": "sentence-similarity",
     "Model": "feature-extraction",
 }
 
