@@ -39,7 +39,8 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; }
 dt { font-weight: 600; } dd { margin: 0; }
 .plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(20rem, 1fr)); gap: 1rem; }
 figure { margin: 0; padding: 1rem; background: var(--card); border-radius: .5rem; }
-figcaption { font-weight: 600; margin-bottom: .5rem; } figcaption span { font-weight: 400; font-size: .85rem; display: block; }
+figcaption { font-weight: 600; margin-bottom: .5rem; }
+figcaption span { font-weight: 400; font-size: .85rem; display: block; }
 svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 svg rect { fill: var(--bar); } svg line { stroke: var(--line); }
 .texts { display: grid; grid-auto-flow: column; grid-auto-columns: 19rem; gap: .75rem; overflow-x: auto;
@@ -119,8 +120,8 @@ def page_of(comparison: Comparison) -> str:
         script_hash=hash_of(SCRIPT),
         style=STYLE,
         script=SCRIPT,
-        model=escape(model),
-        summary=escape(summary),
+        model=visible(model),
+        summary=visible(summary),
         table=table(comparison),
         legend="".join(f"<dt>{m.heading}</dt><dd>{escape(m.meaning)}</dd>" for m in MEASURES),
         plots="\n".join(plot(m, comparison.outcomes) for m in MEASURES if m.key != "log_probability"),
