@@ -12,12 +12,11 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any, ClassVar, TypeVar
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..checkpoints.load import LoadReport
 from ..data.row import Row as FileRow
@@ -29,6 +28,7 @@ from ..text.auto import AutoTokenizer
 from ..text.encoding import Row as Encoded
 from ..text.inputs import describe
 from ..text.tokenizer import PreTrainedTokenizer
+from .batch import Batch, Example, label_tensor, padded
 from .options import Options
 
 Row = dict[str, Any]
@@ -51,37 +51,6 @@ class Columns:
     @property
     def inputs(self) -> tuple[str, ...]:
         return (*self.needed, *self.optional)
-
-
-@dataclass(slots=True)
-class Example:
-    """One input of the model, without padding: a text, a pair, or one window of a long one."""
-
-    encoded: Encoded
-    labels: dict[str, Any] = field(default_factory=dict)  # what the loss compares with, when the row tells it
-    window: int = 0  # which of its row's windows this is
-    row: int = 0  # which row it belongs to, counted by whoever makes the batches
-
-    def __len__(self) -> int:
-        return len(self.encoded)
-
-
-@dataclass
-class Batch:
-    """Examples as tensors, padded on the right; the models drop the padding at the door."""
-
-    inputs: dict[str, Tensor]
-    labels: dict[str, Tensor]
-    examples: Sequence[Example]
-    targets_count: int = 0  # what a summed loss is divided by
-
-    def to(self, device: torch.device) -> Batch:
-        moved = [{name: tensor.to(device) for name, tensor in part.items()} for part in (self.inputs, self.labels)]
-        return replace(self, inputs=moved[0], labels=moved[1])
-
-    @property
-    def lengths(self) -> list[int]:
-        return [len(example) for example in self.examples]
 
 
 class Task:
@@ -125,6 +94,11 @@ class Task:
             tokenizer = AutoTokenizer.from_pretrained(name_or_path if tokenizer is None else tokenizer, **hub)
         return cls(model, tokenizer, **options)
 
+    @property
+    def trainable(self) -> nn.Module:
+        """What training changes, and hands to `loss`, perhaps wrapped: the model, and what else learns."""
+        return self.model
+
     # --- options -----------------------------------------------------------------------------------------------
 
     @classmethod
@@ -143,9 +117,9 @@ class Task:
     @property
     def limit(self) -> int:
         """The most tokens that one input of the model may have."""
-        positions = getattr(self.model.config, "max_position_embeddings", None)
-        limits = (positions, self.tokenizer.model_max_length, getattr(self.options, "max_length", None))
-        return min(limit for limit in limits if limit is not None)
+        return least(
+            positions_of(self.model), self.tokenizer.model_max_length, getattr(self.options, "max_length", None)
+        )
 
     @property
     def label_ids(self) -> dict[str, int]:
@@ -275,7 +249,7 @@ class Task:
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
-    def call(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Any:
+    def call(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Any:
         """The model's outputs, without what no task reads."""
         extra = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
         return model(**inputs, **extra, return_dict=True)
@@ -294,7 +268,7 @@ class Task:
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def loss(self, model: PreTrainedModel, batch: Batch, reduction: str = "sum") -> Tensor:
+    def loss(self, model: nn.Module, batch: Batch, reduction: str = "sum") -> Tensor:
         """What training makes small: summed over `batch.targets_count` values, or their mean."""
         if not batch.labels:
             wanted = ", ".join(self.columns.targets)
@@ -302,7 +276,7 @@ class Task:
         total = self.summed_loss(model, batch)
         return total if reduction == "sum" else total / batch.targets_count
 
-    def summed_loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} does not say what it learns")
 
     @property
@@ -337,6 +311,16 @@ class Task:
             )
 
 
+def positions_of(model: PreTrainedModel) -> int | None:
+    """How many positions a model has, None if it does not count them."""
+    return getattr(model.config, "max_position_embeddings", None)
+
+
+def least(*limits: int | None) -> int:
+    """The smallest of several limits, of which some may not be set."""
+    return min(limit for limit in limits if limit is not None)
+
+
 def spread(columns: Row, lists: Sequence[str]) -> Row | list[Row]:
     """Columns given by name as a row; as rows when some are lists, with what is no list repeated in each."""
     many = {
@@ -353,16 +337,3 @@ def spread(columns: Row, lists: Sequence[str]) -> Row | list[Row]:
         {name: value[i] if name in many else value for name, value in columns.items()}
         for i in range(next(iter(many.values())))
     ]
-
-
-def padded(rows: Sequence[Sequence[int]], filler: int) -> Tensor:
-    """Rows of unequal length as one tensor, filled up on the right."""
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *[filler] * (width - len(row))] for row in rows])
-
-
-def label_tensor(values: Sequence[Any]) -> Tensor:
-    """Labels of examples as a tensor; lists of them, one label for each position, are filled up with IGNORED."""
-    if not isinstance(values[0], list):
-        return torch.tensor(values)
-    return padded(values, IGNORED)

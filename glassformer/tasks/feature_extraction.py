@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from .base import Batch, Columns, Example, Row, Task
+from .base import Columns, Row, Task
+from .batch import Batch, Example
 from .options import CutOptions, switch
 
 log = logging.getLogger("glassformer")
@@ -47,8 +48,7 @@ class FeatureExtraction(Task):
         return [Example(encoded)]
 
     def forward(self, batch: Batch) -> list[Tensor]:
-        states = self.call(self.model.base_model, batch.inputs).last_hidden_state.cpu()  # B T C
-        return [row[:length] for row, length in zip(states, batch.lengths, strict=True)]
+        return batch.by_length(self.call(self.model.base_model, batch.inputs).last_hidden_state)  # each T C
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
         states = outputs[0][None]  # 1 T C

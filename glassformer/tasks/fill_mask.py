@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import InputError
-from ..models.base import PreTrainedModel
 from ..nn.loss import IGNORED
 from ..text.inputs import describe
-from .base import Batch, Columns, Example, Row, Task
+from .base import Columns, Row, Task
+from .batch import Batch, Example
 from .options import CutOptions, some, switch, texts
 
 
@@ -91,7 +91,7 @@ class FillMask(Task):
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
-    def masked_logits(self, model: PreTrainedModel, batch: Batch, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    def masked_logits(self, model: nn.Module, batch: Batch, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """The scores of the vocabulary where `chosen` (B T) is true, M V, and the places of these rows in B T.
 
         Only these are computed: a vocabulary is many times wider than a model.
@@ -150,7 +150,7 @@ class FillMask(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         labels = batch.labels["labels"]
         logits, places = self.masked_logits(model, batch, labels != IGNORED)
         return F.cross_entropy(logits, labels.flatten()[places], reduction="sum")

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import InputError
-from ..models.base import PreTrainedModel
-from .base import Batch, Columns, Example, Row, Task
+from .base import Columns, Row, Task
+from .batch import Batch, Example, group_sizes
 from .metrics import ratio
 from .options import CutOptions
 
@@ -54,7 +54,7 @@ class MultipleChoice(Task):
         return batch
 
     def count_targets(self, batch: Batch) -> int:
-        return len(sizes(batch.examples))
+        return len(group_sizes(batch.examples))
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
@@ -66,9 +66,11 @@ class MultipleChoice(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits = self.call(model, batch.inputs).logits.squeeze(1)  # N
-        groups = zip(*(each.split(sizes(batch.examples)) for each in (logits, batch.labels["labels"])), strict=True)
+        groups = zip(
+            *(each.split(group_sizes(batch.examples)) for each in (logits, batch.labels["labels"])), strict=True
+        )
         return torch.stack([-(scores.log_softmax(0) * right).sum() for scores, right in groups]).sum()
 
     @property
@@ -89,16 +91,3 @@ class MultipleChoice(Task):
     def metric(self, predictions: Sequence[int], references: Sequence[int]) -> dict[str, float]:
         hits = sum(mine == right for mine, right in zip(predictions, references, strict=True))
         return {"accuracy": ratio(hits, len(references))}
-
-
-def sizes(examples: Sequence[Example]) -> list[int]:
-    """How many choices each row of a batch has."""
-    counted: list[int] = []
-    for example in examples:
-        if example.window == 0:
-            counted.append(1)
-        elif counted and example.window == counted[-1]:
-            counted[-1] += 1
-        else:
-            raise InputError("the choices of a row must stand together in a batch, in their order")
-    return counted

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import InputError
-from ..models.base import PreTrainedModel
-from .base import Batch, Columns, Example, Row, Task
+from .base import Columns, Row, Task
+from .batch import Batch, Example
 from .metrics import classification
 from .options import CutOptions
 
@@ -43,7 +43,7 @@ class NextSentence(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return F.cross_entropy(self.call(model, batch.inputs).logits, batch.labels["labels"], reduction="sum")
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from .base import Task
 from .progress import watched
 from .registry import task_class, task_of
 from .run import answers
+from .sentence_encoder import SentenceEncoder
+from .sentence_similarity import SentenceSimilarity
 
 
 class Pipeline:
@@ -88,6 +90,28 @@ class Pipeline:
         return f"Pipeline({self.task}, {type(self.model).__name__} {self.model.config.name_or_path!r})"
 
 
+class SentencePipeline(Pipeline):
+    """The pipeline of sentence-similarity, which gives the vectors themselves too."""
+
+    worker: SentenceSimilarity
+
+    @property
+    def encoder(self) -> SentenceEncoder:
+        return self.worker.encoder
+
+    def encode(self, sentences: str | Sequence[str], **arguments: Any) -> Any:
+        """The vectors of texts; see `SentenceEncoder.encode`."""
+        return self.encoder.encode(sentences, **{"batch_size": self.batch_size, **arguments})
+
+    def similarity(self, a: Any, b: Any) -> torch.Tensor:
+        """How alike every vector of `a` is to every vector of `b`."""
+        return self.encoder.similarity(a, b)
+
+    def search(self, queries: Any, corpus: Any, top_k: int = 10, **arguments: Any) -> list:
+        """The texts of a corpus that are most like each query; see `SentenceEncoder.search`."""
+        return self.encoder.search(queries, corpus, top_k, **{"batch_size": self.batch_size, **arguments})
+
+
 def pipeline(
     task: str | None = None,
     model: PreTrainedModel | str | PathLike[str] | None = None,
@@ -112,7 +136,7 @@ def pipeline(
     if model is None:
         raise InputError("pipeline needs a model: a folder, a hub name or a loaded model, as in pipeline(task, model=)")
     whole("batch_size", batch_size, 1)
-    loaded = isinstance(model, PreTrainedModel)
+    loaded = isinstance(model, PreTrainedModel | SentenceEncoder)
     if not loaded and not isinstance(model, str | PathLike):
         raise InputError(f"model must be a folder, a hub name or a loaded model, got {model!r:.80}")
     if loaded:
@@ -129,8 +153,8 @@ def pipeline(
         arguments = {"dtype": dtype or torch_dtype, **(model_kwargs or {})}
         worker = kind.from_pretrained(model, tokenizer, hub=hub, model_arguments=arguments, **options)
     if device is not None:
-        worker.model.to(read_device(device))
-    return Pipeline(worker, batch_size)
+        worker.trainable.to(read_device(device))
+    return (SentencePipeline if isinstance(worker, SentenceSimilarity) else Pipeline)(worker, batch_size)
 
 
 def task_of_folder(name_or_path: str | PathLike[str], hub: Mapping[str, Any]) -> str:
@@ -148,6 +172,8 @@ def tokenizer_for(
     """The tokenizer given, or the one that stands beside a loaded model's files."""
     if isinstance(tokenizer, PreTrainedTokenizer):
         return tokenizer
+    if isinstance(model, SentenceEncoder):
+        return model.tokenizer
     place = tokenizer or model.config.name_or_path
     if not place:
         raise InputError("the model was not loaded from a folder: give its tokenizer, pipeline(task, model, tokenizer)")

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import InputError
-from ..models.base import PreTrainedModel
 from ..text.encoding import Row as Encoded
 from ..text.inputs import describe
 from ..text.options import whole
-from .base import Batch, Columns, Example, Row, Task
+from .base import Columns, Row, Task
+from .batch import Batch, Example
 from .metrics import answer_scores
 from .options import Options, some, switch
 
@@ -181,7 +181,7 @@ class QuestionAnswering(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         out = self.call(model, batch.inputs)  # no answer begins or ends in the padding, whose logits are the lowest
         starts, ends = (batch.labels[name] for name in POSITIONS)
         total = F.cross_entropy(out.start_logits, starts, reduction="sum")

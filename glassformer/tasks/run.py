@@ -16,7 +16,8 @@ from torch import nn
 
 from ..data.row import Row as FileRow
 from ..errors import GlassformerError
-from .base import Example, Row, Task
+from .base import Row, Task
+from .batch import Example
 
 BUDGET = 4096  # real tokens in a batch
 AHEAD = 16  # budgets of tokens that are read ahead at most

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import InputError, nearest
-from ..models.base import PreTrainedModel
 from ..text.inputs import describe
 from ..text.options import one_of
-from .base import Batch, Columns, Example, Row, Task
+from .base import Columns, Row, Task
+from .batch import Batch, Example
 from .metrics import classification, correlation, multi_label
 from .options import CutOptions, some
 
@@ -112,7 +112,7 @@ class TextClassification(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits, labels = self.call(model, batch.inputs).logits, batch.labels["labels"]
         if self.kind == "single_label_classification":
             return F.cross_entropy(logits, labels, reduction="sum")

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import InputError, nearest
-from ..models.base import PreTrainedModel
 from ..nn.loss import IGNORED
 from ..text.inputs import describe
 from ..text.options import one_of, whole
-from .base import Batch, Columns, Example, Row, Task
+from .base import Columns, Row, Task
+from .batch import Batch, Example
 from .metrics import begins, entity_scores, split_tag
 from .options import Options, switch
 
@@ -127,8 +127,7 @@ class TokenClassification(Task):
     # --- tensors to answers ------------------------------------------------------------------------------------
 
     def forward(self, batch: Batch) -> list[Tensor]:
-        logits = self.call(self.model, batch.inputs).logits.float().cpu()  # B T L
-        return [row[:length] for row, length in zip(logits, batch.lengths, strict=True)]
+        return batch.by_length(self.call(self.model, batch.inputs).logits.float())  # each T L
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> list[dict[str, Any]]:
         text, starts = self.joined(row)
@@ -229,7 +228,7 @@ class TokenClassification(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: PreTrainedModel, batch: Batch) -> Tensor:
+    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits, labels = self.call(model, batch.inputs).logits, batch.labels["labels"]
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum", ignore_index=IGNORED)
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .base import Columns, Example, Row, Task
+from .base import Columns, Row, Task
+from .batch import Example
 from .options import CutOptions, switch, texts
 
 

@@ -45,7 +45,7 @@ def test_answers_stand_in_the_order_of_the_rows(task):
     rows = texts(60)
     many = list(run.answers(task, rows, budget=100))
     alone = [next(run.answers(task, [row])) for row in rows]
-    close(many, alone, 1e-6)
+    close(many, alone)
     assert len({each["score"] for each in many}) > 50
 
 
@@ -92,8 +92,8 @@ def test_generators_are_answered_by_generators(checkpoint):
     rows = texts(8)
     stream = pipe(row for row in rows)
     assert iter(stream) is stream
-    close(list(stream), pipe(rows), 1e-6)
-    close(list(pipe(dict.fromkeys(rows).keys())), pipe(rows), 1e-6)
+    close(list(stream), pipe(rows))
+    close(list(pipe(dict.fromkeys(rows).keys())), pipe(rows))
     assert pipe([]) == []
 
 
@@ -116,7 +116,7 @@ def test_a_fault_of_the_source_is_its_own(task):
 def test_a_model_in_training_answers_without_dropout_and_goes_on_training(task):
     expected = list(run.answers(task, TEXTS))
     task.model.train()
-    close(list(run.answers(task, TEXTS)), expected, 1e-6)
+    close(list(run.answers(task, TEXTS)), expected)
     assert task.model.training
     assert all(module.training for module in task.model.modules())
 

@@ -1,0 +1,150 @@
+"""sentence-similarity: how alike two texts are in meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..models.base import PreTrainedModel
+from ..text.inputs import describe
+from ..text.tokenizer import PreTrainedTokenizer
+from .base import Columns, Row
+from .batch import Batch, Example, group_sizes
+from .embedding import Embedding, EmbeddingOptions
+from .metrics import correlation
+from .sentence_encoder import SentenceEncoder
+from .similarity import compared, similarity_name
+from .text_classification import numbers
+
+OTHER_NAMES = {"source_sentence": "text", "sentences": "text_pair"}  # those of the hosted interface
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceSimilarityOptions(EmbeddingOptions):
+    similarity: str | None = None  # "cosine", "dot", "euclidean", "manhattan"; None: the model's own
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.similarity is not None:
+            similarity_name(self.similarity)
+
+
+class SentenceSimilarity(Embedding):
+    """How alike is a text to another, or to each of several?
+
+    >>> pipe = pipeline("sentence-similarity", model="./all-MiniLM-L6-v2/")               # doctest: +SKIP
+    >>> pipe("A cat sleeps.", "The kitten naps.")                                         # doctest: +SKIP
+    0.72
+    >>> pipe(source_sentence="A cat sleeps.", sentences=["The kitten naps.", "It rains."])  # doctest: +SKIP
+    [0.72, 0.11]
+
+    The pipeline has the encoder's methods too: `pipe.encode(texts)`, `pipe.similarity(a, b)`, `pipe.search(...)`.
+    """
+
+    name = "sentence-similarity"
+    columns = Columns(("text", "text_pair"), (), ("score",))
+    Options = SentenceSimilarityOptions
+
+    def __init__(
+        self, model: SentenceEncoder | PreTrainedModel, tokenizer: PreTrainedTokenizer | None = None, **options: Any
+    ) -> None:
+        super().__init__(model if isinstance(model, SentenceEncoder) else SentenceEncoder(model, tokenizer), **options)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | PathLike[str],
+        tokenizer: PreTrainedTokenizer | str | PathLike[str] | None = None,
+        *,
+        hub: Mapping[str, Any] | None = None,
+        model_arguments: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> SentenceSimilarity:
+        encoder = SentenceEncoder.from_pretrained(name_or_path, tokenizer, hub=hub, **(model_arguments or {}))
+        return cls(encoder, **options)
+
+    # --- rows to tensors ---------------------------------------------------------------------------------------
+
+    def take(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        row = {name: named[name] for name in OTHER_NAMES if name in named}
+        if row and not inputs:
+            return row, {name: value for name, value in named.items() if name not in row}
+        return super().take(inputs, named)
+
+    def is_one(self, given: Any) -> bool:
+        return isinstance(given, Mapping) or (isinstance(given, tuple) and bool(given) and isinstance(given[0], str))
+
+    def read(self, given: Any) -> Row:
+        if isinstance(given, Mapping) and OTHER_NAMES.keys() & given.keys():
+            given = {OTHER_NAMES.get(name, name): value for name, value in given.items()}
+        return super().read(given)
+
+    def check_column(self, name: str, value: Any) -> None:
+        several = isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
+        if name == "text_pair" and value is not None and not isinstance(value, str) and not several:
+            raise InputError(f"text_pair must be a text or a list of texts, got {describe(value)}")
+        if name != "text_pair":
+            super().check_column(name, value)
+
+    def encode(self, row: Row) -> list[Example]:
+        texts = [row["text"], *others(row)]
+        examples = [Example(self.encoded(text), window=i) for i, text in enumerate(texts)]
+        if row.get("score") is not None:
+            scores = numbers(row["score"], len(texts) - 1)
+            for example, score in zip(
+                examples, [0.0, *(scores if isinstance(scores, list) else [scores])], strict=True
+            ):
+                example.labels["labels"] = score
+        return examples
+
+    def scores(self, row: Row) -> list[float]:
+        """How alike the row says its texts are."""
+        read = numbers(row["score"], len(others(row)))
+        return read if isinstance(read, list) else [read]
+
+    def count_targets(self, batch: Batch) -> int:
+        return sum(size - 1 for size in group_sizes(batch.examples))
+
+    # --- tensors to answers ------------------------------------------------------------------------------------
+
+    def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> float | list[float]:
+        measure = self.options.similarity or self.encoder.similarity_fn_name
+        scores = compared(outputs[0], torch.stack(list(outputs[1:])), measure)[0].tolist()
+        return scores[0] if isinstance(row["text_pair"], str) else scores
+
+    # --- training and evaluation -------------------------------------------------------------------------------
+
+    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The squared distance between cosine and score, as Sentence-BERT was first trained."""
+        del model  # the encoder holds it, and the steps after it
+        vectors = F.normalize(self.encoder(**batch.inputs, prompt_length=self.prompt_length), dim=-1)
+        groups = zip(
+            *(each.split(group_sizes(batch.examples)) for each in (vectors, batch.labels["labels"])), strict=True
+        )
+        return torch.stack([((one[1:] @ one[0] - scores[1:]) ** 2).sum() for one, scores in groups]).sum()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return ("spearman", "pearson")
+
+    def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> float:
+        answer = self.answer(row, examples, outputs)
+        return answer if isinstance(answer, float) else answer[0]
+
+    def reference(self, row: Row) -> float:
+        return self.scores(row)[0]
+
+    def metric(self, predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:
+        return correlation(predictions, references)
+
+
+def others(row: Row) -> list[str]:
+    """What a row's text is compared with."""
+    return [row["text_pair"]] if isinstance(row["text_pair"], str) else list(row["text_pair"])
