@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install everything the tests need into .venv, then check style and run them. Arguments go to pytest:
+# Install everything the tests need into .venv, then check style and types and run them. Arguments go to pytest:
 # ./test.sh, ./test.sh tests/cli, ./test.sh -k loading -x. WORKERS=4 ./test.sh uses four processes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -43,7 +43,8 @@ install_old_transformers
 status=0
 .venv/bin/ruff check . || status=1
 .venv/bin/ruff format --check . || status=1
-[ $status = 0 ] || echo "ruff is not content: see above. The tests run all the same, and this run fails." >&2
+.venv/bin/mypy || status=1
+[ $status = 0 ] || echo "ruff or mypy is not content: see above. The tests run all the same, and this run fails." >&2
 
 # One thread in each process: two processes of two threads on two cores would only get in each other's way.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false

@@ -43,7 +43,9 @@ class Unfilled(TorchFunctionMode):
 
     DRAWING = frozenset({"normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_", "trunc_normal_"})
 
-    def __torch_function__(self, function, types, args=(), kwargs=None):
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         if getattr(function, "__name__", "") in self.DRAWING:
             return args[0] if args else kwargs["tensor"]

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..errors import CheckpointError, HubError
 from .files import read_weight_map, reason_of, write_atomically
@@ -114,7 +115,7 @@ def _fetch_from(endpoint: str, name: str, files: Wanted, revision: str, cache: P
     return snapshot
 
 
-def _ask(call: Callable, revision: str, cache: Path, file: str | None = None):
+def _ask(call: Callable[[], Any], revision: str, cache: Path, file: str | None = None) -> Any:
     """Call the client; its failure becomes a mirror's answer, a failure of the own disk a HubError at once."""
     try:
         return call()

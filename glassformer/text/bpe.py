@@ -162,7 +162,7 @@ class Merges:
         waiting = [(r, i) for i in range(end - 1) if (r := rank_of((tokens[i], tokens[i + 1]))) is not None]
         heapify(waiting)
         while waiting:
-            rank, times, new = waiting[0][0], 0, []
+            rank, times, new, left, right = waiting[0][0], 0, [], "", ""
             while waiting and waiting[0][0] == rank:  # everywhere, from left to right
                 place = heappop(waiting)[1]
                 other = after[place]

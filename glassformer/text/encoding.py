@@ -38,7 +38,7 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return Pieces, (self.ids, None if self._details is None else self.details(), self.tokens)
 
     def details(self) -> Details:
@@ -180,7 +180,7 @@ class BatchEncoding(dict):
             return self[name]
         raise AttributeError(f"this encoding has no {name!r}; it has {', '.join(self)}")
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         used = {i for row in self._rows for i in row.ids(self._pad_id)}
         names = {i: self._names[i] for i in used if i in self._names}  # and not the whole vocabulary
         return _rebuild, (dict(self), self._rows, names, self._pad_id, self._single, self.truncated)
@@ -307,7 +307,9 @@ def is_whole(rows: Any) -> bool:
     return isinstance(rows, int) and not isinstance(rows, bool)
 
 
-def _rebuild(data, rows, names, pad_id, single, truncated) -> BatchEncoding:
+def _rebuild(
+    data: dict, rows: list[Row], names: Mapping[int, str], pad_id: int, single: bool, truncated: list[bool]
+) -> BatchEncoding:
     made = BatchEncoding(data, rows, names, pad_id, single)
     made.truncated = truncated
     return made

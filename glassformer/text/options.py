@@ -105,7 +105,7 @@ def takes_options(method: Callable) -> Callable:
     option_names = {parameter.name for parameter in shared}
 
     @functools.wraps(method)
-    def checked(*args, **kwargs):
+    def checked(*args: Any, **kwargs: Any) -> Any:
         refuse_unknown(kwargs, names[1:], method.__qualname__)
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in option_names}
         if len(args) > len(own):
