@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ..checkpoints.habits import MODEL_HABITS, TOKENIZER_HABITS, Habit, settle_habits
 from ..checkpoints.hub import find_folder
 from ..data.readers import read_rows
 from ..errors import InputError, refuse_unknown
@@ -23,6 +24,12 @@ from .registry import task_class, task_of
 from .run import answers
 from .sentence_encoder import SentenceEncoder
 from .sentence_similarity import SentenceSimilarity
+
+HABITS = {
+    **MODEL_HABITS,
+    **TOKENIZER_HABITS,
+    "framework": Habit((None, "pt"), "all models are torch's"),
+}
 
 
 class Pipeline:
@@ -132,6 +139,7 @@ def pipeline(
 
     >>> pipe = pipeline("text-classification", model="./sst2/", device="cpu")        # doctest: +SKIP
     """
+    options["token"] = settle_habits(options, "pipeline", options.get("token"), HABITS)
     hub = {name: options.pop(name) for name in HUB_ARGUMENTS if name in options}
     if model is None:
         raise InputError("pipeline needs a model: a folder, a hub name or a loaded model, as in pipeline(task, model=)")
@@ -144,7 +152,7 @@ def pipeline(
     else:
         kind = task_class(task or task_of_folder(model, hub))
     known = [*kind.option_names(), *HUB_ARGUMENTS, "device", "dtype", "torch_dtype", "batch_size", "model_kwargs"]
-    refuse_unknown(options, ["task", "model", "tokenizer", *known], f"pipeline({kind.name!r})")
+    refuse_unknown(options, ["task", "model", "tokenizer", *known, *HABITS], f"pipeline({kind.name!r})")
     if loaded:
         if dtype is not None or torch_dtype is not None or model_kwargs:
             raise InputError("dtype and model_kwargs are for loading, and the model is loaded already")

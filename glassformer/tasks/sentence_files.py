@@ -53,9 +53,12 @@ def read_sentence_files(name_or_path: str | PathLike[str], hub: Mapping[str, Any
         folder = find_folder(name_or_path, files=(*TOKENIZER_FILES, *MODEL_FILES), **hub)
         return SentenceFiles(folder, [Pooling("mean")], is_plain=True)
     needed: list[str | tuple[str, ...]] = [*settings_files]
-    for _, path in listed:
+    for kind, path in listed:
         prefix = f"{path}/" if path else ""
-        needed += [f"{prefix}{name}" for name in (SETTINGS, *TOKENIZER_FILES, *WEIGHT_FILES[0])]
+        names = (SETTINGS, *TOKENIZER_FILES) if kind == "Transformer" else CONFIG_FILES[0]
+        needed += [prefix + name for name in names]
+        if kind in ("Transformer", "Dense"):
+            needed.append(tuple(prefix + name for name in WEIGHT_FILES[0]))
     folder = find_folder(name_or_path, files=tuple(needed), **hub)
     transformer = folder / listed[0][1]
     settings = read_json(transformer / SETTINGS, SETTINGS) if (transformer / SETTINGS).is_file() else {}

@@ -181,3 +181,82 @@ def test_save_keeps_the_labels(checkpoint, tmp_path):
     pipe = pipeline(model=checkpoint(KIND, id2label={0: "no", 1: "yes"}))
     folder = save(tmp_path / "again", pipe.model)
     assert pipeline(model=folder)(TEXTS) == pipe(TEXTS)
+
+
+# --- files and hubs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_rows(checkpoint, tmp_path):
+    pipe = pipeline(model=checkpoint(KIND))
+    rows = [{"id": i, "text": text, "text_pair": TEXTS[0]} for i, text in enumerate(TEXTS)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    found = pipe(path)
+    assert iter(found) is found
+    close(list(found), [pipe((text, TEXTS[0])) for text in TEXTS])
+
+
+def test_faults_of_a_file_name_its_line(checkpoint, tmp_path):
+    pipe = pipeline(model=checkpoint(KIND))
+    (tmp_path / "rows.jsonl").write_text('{"text": "a"}\n{"text": "the cat"}\n{"txt": "b"}\n')
+    found = pipe(tmp_path / "rows.jsonl")
+    assert next(found)
+    assert next(found)
+    message = r"rows.jsonl, line 3: text-classification needs text; the row has txt, did you mean 'txt'"
+    with pytest.raises(glassformer.DataError, match=message):
+        next(found)
+    (tmp_path / "long.txt").write_text("a\n" + "the cat " * 30 + "\n")
+    with pytest.raises(glassformer.DataError, match=r"long.txt, line 2: a text has 62 tokens"):
+        list(pipe(tmp_path / "long.txt"))
+
+
+def test_special_tokens_of_a_file_are_plain_text(checkpoint, tmp_path):
+    pipe = pipeline(model=checkpoint(KIND))
+    (tmp_path / "rows.txt").write_text("the [SEP] cat\n")
+    (plain,) = pipe(tmp_path / "rows.txt")
+    (special,) = pipe(tmp_path / "rows.txt", split_special_tokens=False)
+    close([plain], pipe("the [SEP] cat", split_special_tokens=True))
+    close([special], pipe("the [SEP] cat"))
+    assert plain != special
+
+
+def test_arguments_that_habits_pass(checkpoint):
+    folder = checkpoint(KIND)
+    pipe = pipeline("sentiment-analysis", model=folder, use_fast=True, framework="pt", trust_remote_code=False)
+    assert pipe("so good", padding=True, truncation=True, max_length=30)
+    with pytest.raises(ArgumentError, match="no code is ever loaded from a checkpoint"):
+        pipeline("sentiment-analysis", model=folder, trust_remote_code=True)
+    with pytest.raises(ArgumentError, match="framework cannot be 'tf'"):
+        pipeline("sentiment-analysis", model=folder, framework="tf")
+
+
+def test_a_hub_name(checkpoint, tmp_path, monkeypatch):
+    from glassformer.tasks.pooling import Dense, Pooling
+
+    from ..checkpoints.hub_server import HubServer
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    folder = checkpoint(KIND)
+    body = glassformer.AutoModel.from_pretrained(folder)
+    encoder = glassformer.SentenceEncoder(
+        body, glassformer.AutoTokenizer.from_pretrained(folder), [Pooling("cls"), Dense(48, 8)]
+    )
+    encoder.save_pretrained(tmp_path / "sbert")
+    repos = {
+        f"org/{name}": {
+            "main": {
+                str(path.relative_to(place)): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()
+            }
+        }
+        for name, place in (("classifier", folder), ("sbert", tmp_path / "sbert"))
+    }
+    with HubServer(repos) as hub:
+        pipe = pipeline(model="org/classifier", endpoint=hub.url)
+        close(pipe(TEXTS), pipeline(model=folder)(TEXTS))
+        similar = pipeline(model="org/sbert", endpoint=hub.url)
+        assert similar.task == "sentence-similarity"
+        assert abs(similar.encode(TEXTS) - encoder.encode(TEXTS)).max() < 1e-5
+        assert similar.encoder.model.config.name_or_path == "org/sbert"
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert abs(pipeline(model="org/sbert").encode(TEXTS) - encoder.encode(TEXTS)).max() < 1e-5
