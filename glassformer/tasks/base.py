@@ -70,7 +70,7 @@ class Task:
         self.model = model
         self.tokenizer = tokenizer
         self.kept: dict[str, Any] = {}  # what is worked out once, for all copies of the task
-        self.options = self.Options()
+        self.options: Any = self.Options()
         self.options = self.asked(**options).options
 
     @classmethod
