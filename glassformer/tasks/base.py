@@ -235,7 +235,7 @@ class Task:
         ids = [example.encoded.ids() for example in examples]
         pad_id = 0 if self.tokenizer.pad_token is None else self.tokenizer.pad_token_id
         inputs = {"input_ids": padded(ids, pad_id), "attention_mask": padded([[1] * len(row) for row in ids], 0)}
-        if "token_type_ids" in self.tokenizer.model_input_names:
+        if "token_type_ids" in self.tokenizer.model_input_names and takes(self.model.base_model, "token_type_ids"):
             inputs["token_type_ids"] = padded([example.encoded.type_ids() for example in examples], 0)
         known = [name for name in examples[0].labels if all(name in example.labels for example in examples)]
         labels = {name: label_tensor([example.labels[name] for example in examples]) for name in known}
@@ -251,7 +251,7 @@ class Task:
 
     def call(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Any:
         """The model's outputs, without what no task reads."""
-        extra = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+        extra = {"use_cache": False} if takes(model, "use_cache") else {}
         return model(**inputs, **extra, return_dict=True)
 
     def forward(self, batch: Batch) -> list[Any]:
@@ -309,6 +309,11 @@ class Task:
                 f"on rows with {', '.join(self.columns.all)}, or load a checkpoint of {type(self.model).__name__}; if "
                 "this very object has been trained since it was loaded, empty model.load_report.initialised"
             )
+
+
+def takes(model: nn.Module, name: str) -> bool:
+    """Whether a model's forward has this argument."""
+    return name in inspect.signature(model.forward).parameters
 
 
 def positions_of(model: PreTrainedModel) -> int | None:

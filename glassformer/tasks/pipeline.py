@@ -81,7 +81,7 @@ class Pipeline:
             (answer,) = answers(worker, [given], batch_size=batch_size or self.batch_size, numbered=False)
             return worker.wrap(answer, given, options)
         if not isinstance(given, Iterable):
-            raise InputError(f"{self.task} reads a row, a list of rows or an iterable of them, got {given!r:.80}")
+            given = rows_by_number(given, self.task)
         stream = self.stream(worker, given, batch_size or self.batch_size, progress)
         if not isinstance(given, list | tuple):
             return stream
@@ -163,6 +163,13 @@ def pipeline(
     if device is not None:
         worker.trainable.to(read_device(device))
     return (SentencePipeline if isinstance(worker, SentenceSimilarity) else Pipeline)(worker, batch_size)
+
+
+def rows_by_number(given: Any, task: str) -> Iterator[Any]:
+    """The rows of a data set that can only be asked for one by one, as torch's are."""
+    if not (hasattr(given, "__len__") and hasattr(given, "__getitem__")):
+        raise InputError(f"{task} reads a row, a list of rows or an iterable of them, got {given!r:.80}")
+    return (given[number] for number in range(len(given)))
 
 
 def task_of_folder(name_or_path: str | PathLike[str], hub: Mapping[str, Any]) -> str:

@@ -29,7 +29,9 @@ def save(folder: Path, model: glassformer.PreTrainedModel, **settings: Any) -> P
     model.save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
     settings = {"model_max_length": model.config.max_position_embeddings, **settings}
-    glassformer.BertTokenizer.from_pretrained(folder, **settings).save_pretrained(folder)
+    is_distilbert = model.config.model_type == "distilbert"
+    kind = glassformer.DistilBertTokenizer if is_distilbert else glassformer.BertTokenizer
+    kind.from_pretrained(folder, **settings).save_pretrained(folder)
     return folder
 
 

@@ -97,6 +97,18 @@ def test_generators_are_answered_by_generators(checkpoint):
     assert pipe([]) == []
 
 
+def test_a_data_set_of_torch_is_answered_by_a_generator(checkpoint):
+    class Texts(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(TEXTS)
+
+        def __getitem__(self, number):
+            return TEXTS[number % len(TEXTS)]  # has no end of its own
+
+    pipe = pipeline(model=checkpoint(KIND))
+    close(list(pipe(Texts())), pipe(TEXTS))
+
+
 def test_rows_before_a_bad_one_are_answered(task):
     answers = run.answers(task, ["the cat", "so good", 3, "the dog"])
     assert [next(answers)["label"] for _ in range(2)]
