@@ -189,8 +189,7 @@ class ConstrainedBeamSearch(BeamSearch):
         beams, chances = self.beams[prompt], self.chances[prompt]
         steps = [
             (place, token)
-            for place, (beam, standing) in enumerate(zip(beams, self.standings[prompt], strict=True))
-            if beam.total > UNLIKELY
+            for place, standing in enumerate(self.standings[prompt])
             for token in standing.steps()
             if (place, token) not in tried
         ]

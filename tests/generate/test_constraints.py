@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from glassformer import ConfigError, GPT2LMHeadModel
-from glassformer.generate.constraints import Standing, read_demands, take_turns
+from glassformer.generate.constraints import ConstrainedBeamSearch, Standing, read_demands, take_turns
 from glassformer.generate.reader import Reader
 
 from ..models.architectures import tiny_gpt2
@@ -24,6 +24,16 @@ EOS = 1
 SCORED = {"return_dict_in_generate": True, "output_scores": True}
 FORCED = [[5, 9], [[7], [8, 3]]]
 PROMPTS = [[12, 30, 6], [25], [41, 11, 33, 50, 21], [14, 14]]
+
+
+def eager_to_end(vocabulary: int) -> GPT2LMHeadModel:
+    """A model that ends its texts more often than chance would have it."""
+    torch.manual_seed(1)
+    model = GPT2LMHeadModel(tiny_gpt2(vocab_size=vocabulary)).eval()
+    end = model.transformer.embeddings.word_embeddings.weight[EOS].detach()
+    with torch.no_grad():
+        model.transformer.encoder.LayerNorm.bias += 4 * end / end.norm() ** 2
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +108,8 @@ def old(tmp_path_factory) -> list[tuple[GPT2LMHeadModel, dict, tuple, tuple]]:
         pytest.skip("transformers 4.30.2 is not in .peers/transformers4 (./test.sh puts it there)")
     folder = tmp_path_factory.mktemp("old")
     drawn = []
-    for vocabulary in (60, 12):
-        torch.manual_seed(1)
-        model = GPT2LMHeadModel(tiny_gpt2(vocab_size=vocabulary)).eval()
+    for vocabulary in (60, 8):
+        model = eager_to_end(vocabulary)
         model.save_pretrained(folder / str(vocabulary))
         drawn += [(model, {"folder": str(folder / str(vocabulary)), **case}) for case in cases(vocabulary, 10)]
     (folder / "settings.json").write_text(json.dumps([case for _, case in drawn]))
@@ -119,7 +128,7 @@ def old(tmp_path_factory) -> list[tuple[GPT2LMHeadModel, dict, tuple, tuple]]:
 
 
 def test_the_old_library_says_the_same(old):
-    ways = set()
+    ways, ended = set(), 0
     for model, case, plain, mended in old:
         forced = case["force_words_ids"]
         ours = say(model, **case)
@@ -129,9 +138,11 @@ def test_the_old_library_says_the_same(old):
         begin_alike = any(len({word[0] for word in choice}) < len(choice) for choice in choices)
         displaced = they_obeyed < len(plain[0]) and obeyed > 0
         ways.add((begin_alike, displaced))
+        ended += sum(EOS in row for row in ours[0])
         if not begin_alike and not displaced:
             assert is_same(ours, plain), (case, ours, plain)
     assert len(ways) == 4
+    assert ended >= 4
 
 
 # --- the search -------------------------------------------------------------------------------------------------------
@@ -199,11 +210,28 @@ def test_beams_share_one_cache(model, monkeypatch):
     assert any(len(set(parents[0].tolist())) < 4 for _, _, parents in seen)
 
 
-def test_what_the_prompt_says_need_not_be_said_again(model):
-    ids = torch.tensor([[5, 9, 12, 30]])
+def test_no_two_beams_are_alike(monkeypatch):
+    def grow(self, prompt, first, ranked, grow=ConstrainedBeamSearch.grow):
+        beams = grow(self, prompt, first, ranked)
+        followed.append(len({tuple(beam.history) for beam in beams}))
+        return beams
+
+    monkeypatch.setattr(ConstrainedBeamSearch, "grow", grow)
+    model, followed = eager_to_end(8), []
+    for prompt in PROMPTS:
+        ids = torch.tensor([prompt]) % 6 + 2
+        model.generate(ids, num_beams=3, max_new_tokens=20, force_words_ids=[[5, 4], [[7], [6, 3]], [2, 7, 3]])
+    assert set(followed) == {3}
+
+
+def test_what_the_prompt_says_need_not_be_said_again(model, caplog):
+    ids = torch.tensor([[12, 30, 6, 41], [5, 9, 12, 30]])
     free = model.generate(ids, num_beams=3)
-    assert torch.equal(model.generate(ids, num_beams=3, force_words_ids=[[5, 9]]), free)
-    assert not torch.equal(model.generate(ids, num_beams=3, force_words_ids=[[9, 5]]), free)
+    forced = model.generate(ids, num_beams=3, force_words_ids=[[5, 9]])
+    assert holds(forced[0].tolist(), [5, 9])
+    assert torch.equal(forced[1], free[1])
+    assert not caplog.records
+    assert holds(model.generate(ids, num_beams=3, force_words_ids=[[9, 5]])[1].tolist(), [9, 5])
 
 
 def test_rows_that_say_everything_come_first(model, caplog):
