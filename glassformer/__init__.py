@@ -67,6 +67,11 @@ _HOMES = {
     "data.parallel": "read_parallel",
     "data.shuffle": "shuffled split",
     "data.labels": "count_labels make_label2id class_weights",
+    "train.optimizer": "AdamW parameter_groups",
+    "train.schedule": """SchedulerType get_scheduler get_constant_schedule get_constant_schedule_with_warmup
+        get_linear_schedule_with_warmup get_cosine_schedule_with_warmup
+        get_cosine_with_hard_restarts_schedule_with_warmup get_polynomial_decay_schedule_with_warmup
+        get_inverse_sqrt_schedule get_wsd_schedule""",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

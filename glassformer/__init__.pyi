@@ -234,6 +234,20 @@ from .text.roberta import RobertaTokenizer as RobertaTokenizer
 from .text.roberta import RobertaTokenizerFast as RobertaTokenizerFast
 from .text.tokenizer import PreTrainedTokenizer as PreTrainedTokenizer
 from .text.train import train_vocabulary as train_vocabulary
+from .train.optimizer import AdamW as AdamW
+from .train.optimizer import parameter_groups as parameter_groups
+from .train.schedule import SchedulerType as SchedulerType
+from .train.schedule import get_constant_schedule as get_constant_schedule
+from .train.schedule import get_constant_schedule_with_warmup as get_constant_schedule_with_warmup
+from .train.schedule import get_cosine_schedule_with_warmup as get_cosine_schedule_with_warmup
+from .train.schedule import (
+    get_cosine_with_hard_restarts_schedule_with_warmup as get_cosine_with_hard_restarts_schedule_with_warmup,
+)
+from .train.schedule import get_inverse_sqrt_schedule as get_inverse_sqrt_schedule
+from .train.schedule import get_linear_schedule_with_warmup as get_linear_schedule_with_warmup
+from .train.schedule import get_polynomial_decay_schedule_with_warmup as get_polynomial_decay_schedule_with_warmup
+from .train.schedule import get_scheduler as get_scheduler
+from .train.schedule import get_wsd_schedule as get_wsd_schedule
 
 __version__: str
 __all__: list[str]

@@ -1,0 +1,121 @@
+"""AdamW under the name of the tutorials, and the groups of parameters that it treats differently."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ConfigError, InputError, suggests
+
+LAYER = re.compile(r"(?:^|\.)encoder\.layer\.(\d+)\.")
+EMBEDDINGS = re.compile(r"(?:^|\.)embeddings\.")
+
+
+class AdamW(torch.optim.AdamW):
+    """Adam with decoupled weight decay, as the tutorials call it: their defaults, PyTorch's arithmetic.
+
+    Without `weight_decay` nothing decays. All values are updated in one fused kernel where there is one.
+
+    >>> optimizer = AdamW(nn.Linear(3, 2).parameters(), lr=2e-5)
+    >>> optimizer.defaults["weight_decay"], optimizer.defaults["eps"]
+    (0.0, 1e-06)
+    """
+
+    @suggests
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        correct_bias: bool = True,
+        *,
+        no_deprecation_warning: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        del no_deprecation_warning  # nothing here is deprecated; old scripts pass it
+        if not correct_bias:
+            raise ConfigError("AdamW always corrects the bias of its first steps: correct_bias must be True, got False")
+        listed = list(params)
+        if not listed:
+            raise InputError("AdamW needs parameters to optimise, got none")
+        if fused is None:
+            fused = all(can_fuse(parameter) for parameter in parameters_of(listed))
+        super().__init__(listed, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=fused)
+
+
+def parameters_of(params: list[Any]) -> list[Any]:
+    """The parameters in what an optimizer takes: a list of them, of groups, or of names with parameters."""
+    found: list[Any] = []
+    for each in params:
+        inside = each["params"] if isinstance(each, dict) else each[1] if isinstance(each, tuple) else each
+        if isinstance(inside, Tensor):
+            found.append(inside)
+        else:
+            groups = inside if isinstance(inside, list) else list(inside)
+            if isinstance(each, dict):
+                each["params"] = groups  # a generator can be read once
+            found += parameters_of(groups)
+    return found
+
+
+def can_fuse(parameter: Any) -> bool:
+    """Whether the fused kernel takes a parameter."""
+    return isinstance(parameter, Tensor) and parameter.is_floating_point() and parameter.device.type in ("cpu", "cuda")
+
+
+@suggests
+def parameter_groups(
+    model: nn.Module, lr: float, weight_decay: float = 0.0, layer_decay: float = 1.0
+) -> list[dict[str, Any]]:
+    """What learns in a model, in groups for an optimizer; frozen parameters are left out.
+
+    Biases and LayerNorm never decay. With `layer_decay` below 1, the parts near the input learn more slowly: the head
+    with `lr`, the last layer with `lr * layer_decay`, the one below with `lr * layer_decay ** 2`, ..., the embeddings
+    slowest of all.
+
+    >>> model = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2))
+    >>> [(group["weight_decay"], group["names"]) for group in parameter_groups(model, 1e-3, 0.01)]
+    [(0.01, ['0.weight']), (0.0, ['0.bias', '1.weight', '1.bias'])]
+    """
+    plain = {
+        f"{place}.{name}".lstrip(".")
+        for place, module in model.named_modules()
+        if isinstance(module, nn.LayerNorm)
+        for name, _ in module.named_parameters(recurse=False)
+    }
+    learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    if not learning:
+        raise InputError("nothing is left to learn: every parameter of the model is frozen")
+    layers = 1 + max(
+        (int(match[1]) for name, _ in model.named_parameters() if (match := LAYER.search(name))), default=-1
+    )
+    groups: dict[tuple[int, bool], dict[str, Any]] = {}
+    for name, parameter in learning.items():
+        height = height_of(name, layers) if layer_decay != 1 else layers + 1
+        decays = name not in plain and not name.endswith("bias")
+        group = groups.setdefault(
+            (height, decays),
+            {
+                "params": [],
+                "names": [],
+                "lr": lr * layer_decay ** (layers + 1 - height),
+                "weight_decay": weight_decay if decays else 0.0,
+            },
+        )
+        group["params"].append(parameter)
+        group["names"].append(name)
+    return list(groups.values())
+
+
+def height_of(name: str, layers: int) -> int:
+    """How far above the input a parameter stands: 0 the embeddings, 1 the first layer, ... and then the head."""
+    match = LAYER.search(name)
+    if match:
+        return int(match[1]) + 1
+    return 0 if EMBEDDINGS.search(name) else layers + 1
