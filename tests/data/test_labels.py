@@ -93,6 +93,10 @@ def test_weights_are_those_of_scikit_learn():
     assert sum(weights[label] for label in chosen) == pytest.approx(len(chosen))
 
 
+def test_a_label_that_occurs_once_has_a_weight():
+    assert class_weights({"rare": 1, "often": 3}) == {"rare": 2.0, "often": 2 / 3}
+
+
 @pytest.mark.parametrize("given", ["abc", None, 3, {"a": 0}, {"a": -1}, {"a": 1.5}, {"a": True}])
 def test_weights_of_nothing(given):
     with pytest.raises(InputError):
