@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "errors": """GlassformerError ConfigError InputError TokenizerError ArgumentError CheckpointError WeightsError
-        DamagedFileError UnsafeFileError HubError DataError""",
+        DamagedFileError UnsafeFileError HubError DataError TrainingError""",
     "text.tokenizer": "PreTrainedTokenizer",
     "text.encoding": "BatchEncoding",
     "text.bert": "BertTokenizer BertTokenizerFast",

@@ -37,6 +37,9 @@ from .errors import (
     TokenizerError as TokenizerError,
 )
 from .errors import (
+    TrainingError as TrainingError,
+)
+from .errors import (
     UnsafeFileError as UnsafeFileError,
 )
 from .errors import (

@@ -6,6 +6,7 @@ GlassformerError
 │   └── DataError                     a row or a file of data that cannot be used; names file and line
 ├── TokenizerError (ValueError)       a vocabulary or tokenizer file that cannot be used
 ├── ArgumentError (TypeError)         a keyword that nobody reads
+├── TrainingError                     training that cannot go on: a loss that is not finite, ranks that do not meet
 ├── CheckpointError
 │   ├── WeightsError (ValueError)     weights missing, misshapen, wrongly typed or not finite
 │   ├── DamagedFileError (ValueError) a file that is torn, truncated or not what its name says
@@ -47,6 +48,10 @@ class TokenizerError(GlassformerError, ValueError):
 
 class ArgumentError(GlassformerError, TypeError):
     """A keyword that nobody reads."""
+
+
+class TrainingError(GlassformerError):
+    """Training that cannot go on: a loss that is not finite, ranks that do not meet."""
 
 
 class CheckpointError(GlassformerError):
