@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .config import GenerationConfig
 from .plan import ARGUMENT, BEAM_SAMPLING, CALL, CONTRASTIVE, SAMPLING, Plan
 
 DRAWING = (
     *("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"),
     "renormalize_logits",
 )
+CHOOSES = ("do_sample", "num_beams")  # they decide on the strategy, whatever their value is
+DEFAULTS = GenerationConfig().to_dict()
 RANKING = ("length_penalty", "length_penalty_counts", "early_stopping")
 # With these values a setting changes nothing.
 NEUTRAL = {
@@ -123,8 +126,18 @@ def does(name: str, value: Any, plan: Plan) -> str:
     """What a setting does, in plain words."""
     if value is None:
         return "switched off"
+    if is_neutral(name, value) and name not in CHOOSES:
+        before = plan.sources[name].instead_of
+        other = f"the default {DEFAULTS[name]}" if before is None else repr(before)
+        return f"with this value it changes nothing, where {other} would have"
     said = DOES[name]
     return said.format(value) if isinstance(said, str) else said(value, plan)
+
+
+def stands_alone(name: str, plan: Plan) -> bool:
+    """Whether a setting would have its value, or another that changes nothing, without being given."""
+    before = plan.sources[name].instead_of
+    return is_neutral(name, DEFAULTS[name]) if before is None else is_neutral(name, before)
 
 
 def is_neutral(name: str, value: Any) -> bool:
@@ -156,8 +169,6 @@ def unused_settings(plan: Plan) -> dict[str, str]:
     if not plan.eos:
         for name in ("min_length", "min_new_tokens"):
             why[name] = "there is no eos_token_id that could come too early"
-    if all(word in [[token] for token in plan.eos] for word in settings.bad_words_ids or ()):
-        why["bad_words_ids"] = "they name only tokens that end a sequence, and these stay allowed"
     if not settings.return_dict_in_generate:
         why["output_scores"] = "scores come back only with return_dict_in_generate=True"
     if not plan.is_encoder_decoder:
@@ -166,10 +177,12 @@ def unused_settings(plan: Plan) -> dict[str, str]:
 
 
 def unneeded_settings(plan: Plan) -> dict[str, str]:
-    """Settings that these prompts leave without an effect, and why."""
+    """Settings that these prompts, or their own values, leave without an effect, and why."""
     settings, prompts, why = plan.settings, plan.prompts, {}
+    if all(word in [[token] for token in plan.eos] for word in settings.bad_words_ids or ()):
+        why["bad_words_ids"] = "they name only tokens that end a sequence, and these stay allowed"
     if not prompts:
-        return why if settings.on_full_context == "slide" else {"on_full_context": "it depends on the prompt"}
+        return why if settings.on_full_context == "slide" else {**why, "on_full_context": "it depends on the prompt"}
     if settings.min_length <= min(prompts):
         why["min_length"] = "every prompt is that long already"
     elif settings.min_new_tokens and settings.min_length <= min(prompts) + settings.min_new_tokens:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from .config import GenerationConfig
-from .effects import does, is_neutral, unneeded_settings, unused_settings
+from .effects import CHOOSES, does, is_neutral, stands_alone, unneeded_settings, unused_settings
 from .plan import DEFAULT, MODEL, NEW_TOKENS, Plan
 from .settings import settle
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..text.tokenizer import PreTrainedTokenizer
 
 WIDTH = 100
-CHOOSES = ("do_sample", "num_beams")  # they decide on the strategy, whatever their value is
+BY_VALUE = ("min_length", "min_new_tokens", "bad_words_ids")  # another value might have an effect
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,11 @@ def stops_of(plan: Plan, tokenizer: Any) -> list[str]:
 
 def settings_of(plan: Plan, generator: Any, pads: bool) -> list[Setting]:
     """Every setting that takes effect, and every one that was given; `pads`: whether the prompts hold padding."""
-    idle = {**unneeded_settings(plan), **unused_settings(plan)}
+    idle = unneeded_settings(plan)
+    for name in BY_VALUE:
+        if plan.sources[name].instead_of is not None:
+            idle.pop(name, None)
+    idle.update(unused_settings(plan))
     if pads:
         idle.pop("pad_token_id", None)  # without a mask it tells padding from text
     rows = []
@@ -223,7 +227,7 @@ def why_idle(name: str, value: Any, plan: Plan, idle: dict[str, str]) -> str | N
         return "there was nothing to switch off" if source.instead_of is None else None
     if name in idle:
         return idle[name]
-    if is_neutral(name, value) and name not in CHOOSES:
+    if is_neutral(name, value) and name not in CHOOSES and stands_alone(name, plan):
         return "with this value it changes nothing"
     return None
 

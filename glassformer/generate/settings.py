@@ -261,5 +261,5 @@ def check_least(settings: GenerationConfig, sources: Mapping[str, Source], promp
         if least > most and not source.is_nearer_than(sources[name]):
             raise ConfigError(
                 f"{name} {getattr(settings, name)} cannot be reached: "
-                f"a prompt of {prompt} tokens may be followed by {most}"
+                f"a prompt of {prompt} tokens may be followed by {most}: lower it, or allow more"
             )

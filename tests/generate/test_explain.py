@@ -241,31 +241,55 @@ def test_every_setting_has_words():
 
 # --- the truth --------------------------------------------------------------------------------------------------------
 
+# Calls, and the settings of each that take effect.
 CALLS = [
-    {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1, "typical_p": 0.5, "epsilon_cutoff": 0.1},
-    {"eta_cutoff": 0.1, "renormalize_logits": True, "length_penalty": 2.0, "early_stopping": True},
-    {"diversity_penalty": 0.5, "length_penalty_counts": "new", "penalty_alpha": 0.6, "top_k": 1},
-    {"max_length": 9, "max_new_tokens": 6, "min_length": 4, "min_new_tokens": 0, "output_scores": True},
-    {"min_length": 7, "min_new_tokens": 3, "bad_words_ids": [[3]], "forced_bos_token_id": 8, "bos_token_id": 9},
-    {"min_length": 9, "min_new_tokens": 3, "on_full_context": "slide", "decoder_start_token_id": 4},
-    {"do_sample": True, "renormalize_logits": True, "diversity_penalty": 0.5, "early_stopping": True, "top_p": 1.0},
-    {"do_sample": True, "top_k": 0, "temperature": 1.0, "use_cache": True, "repetition_penalty": 1.0},
-    {"num_beams": 3, "temperature": 0.7, "top_p": 0.5, "length_penalty": 0.0, "length_penalty_counts": "new"},
-    {"num_beams": 3, "no_repeat_ngram_size": 0, "bad_words_ids": [], "suppress_tokens": [], "eos_token_id": 3},
-    {"num_beams": 2, "num_beam_groups": 2, "diversity_penalty": 0.5, "top_k": 3, "min_new_tokens": 2},
-    {"penalty_alpha": 0.6, "top_k": 4, "temperature": 0.5, "top_p": 0.5, "early_stopping": "never"},
-    {"eos_token_id": None, "min_length": 9, "min_new_tokens": 8, "stop_strings": []},
+    ({"temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1, "typical_p": 0.5, "epsilon_cutoff": 0.1}, ""),
+    ({"eta_cutoff": 0.1, "renormalize_logits": True, "length_penalty": 2.0, "early_stopping": True}, ""),
+    ({"diversity_penalty": 0.5, "length_penalty_counts": "new", "penalty_alpha": 0.6, "top_k": 1}, ""),
+    (
+        {"max_length": 9, "max_new_tokens": 6, "min_length": 4, "min_new_tokens": 0, "output_scores": True},
+        "max_new_tokens",
+    ),
+    ({"min_length": 7, "min_new_tokens": 3, "bad_words_ids": [[3]], "forced_bos_token_id": 8}, "min_new_tokens"),
+    ({"min_length": 9, "min_new_tokens": 3, "on_full_context": "slide", "decoder_start_token_id": 4}, "min_length"),
+    ({"do_sample": True, "renormalize_logits": True, "diversity_penalty": 0.5, "top_p": 1.0}, "do_sample"),
+    ({"do_sample": True, "top_k": 0, "temperature": 1.0, "use_cache": True, "early_stopping": True}, "do_sample top_k"),
+    (
+        {"num_beams": 3, "temperature": 0.7, "length_penalty": 0.0, "length_penalty_counts": "new"},
+        "num_beams length_penalty",
+    ),
+    ({"num_beams": 3, "no_repeat_ngram_size": 0, "suppress_tokens": [], "eos_token_id": 3}, "num_beams eos_token_id"),
+    (
+        {"num_beams": 2, "num_beam_groups": 2, "diversity_penalty": 5.0, "top_k": 3},
+        "num_beams num_beam_groups diversity_penalty",
+    ),
+    ({"penalty_alpha": 0.6, "top_k": 4, "temperature": 0.5, "early_stopping": "never"}, "penalty_alpha top_k"),
+    ({"eos_token_id": None, "min_length": 9, "min_new_tokens": 8, "stop_strings": []}, "eos_token_id"),
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: " ".join(call))
+@pytest.mark.parametrize(("call", "effective"), CALLS, ids=[" ".join(call) for call, _ in CALLS])
 @pytest.mark.parametrize("prompts", [PROMPT, PROMPTS], ids=["one prompt", "two prompts"])
-def test_what_is_inert_changes_nothing(model, call, prompts):
+def test_what_is_inert_changes_nothing(model, call, effective, prompts):
     told = explain_generation(model, prompts, **call)
     needed = {name: value for name, value in call.items() if name not in names(told.inert)}
-    assert len(needed) < len(call)
+    assert list(needed) == effective.split()
     whole = model.generate(prompts, **call, generator=3)
     assert torch.equal(whole, model.generate(prompts, **needed, generator=3))
+
+
+def test_a_value_that_changes_nothing_takes_effect_in_the_place_of_another(model, monkeypatch):
+    own = {"temperature": 3.0, "top_k": 2, "repetition_penalty": 9.0, "min_length": 20, "do_sample": True}
+    monkeypatch.setattr(model, "generation_config", GenerationConfig(**own, eos_token_id=list(range(9))))
+    call = {"temperature": 1.0, "top_k": 0, "repetition_penalty": 1.0, "min_length": 2}
+    told = explain_generation(model, PROMPT, **call)
+    assert set(names(told.effective)) >= set(call)
+    says = "with this value it changes nothing, where 3.0 would have"
+    assert rows(told.effective)["temperature"] == (1.0, "this call, not 3.0", says)
+    whole = model.generate(PROMPT, **call, generator=5)
+    for name in call:
+        without = {other: value for other, value in call.items() if other != name}
+        assert not torch.equal(whole, model.generate(PROMPT, **without, generator=5)), name
 
 
 BEAMS = {"num_beams": 3, "max_new_tokens": 8}

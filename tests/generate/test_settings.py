@@ -376,6 +376,7 @@ LAYERS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:Using the model-agnostic default")
 @pytest.mark.parametrize(("model", "argument", "call"), LAYERS)
 def test_layers_merge_and_lengths_come_out_as_in_transformers(theirs, monkeypatch, model, argument, call):
     given = None if argument is None else TheirConfig(**argument)
