@@ -13,6 +13,7 @@ from ..errors import InputError, refuse_unknown
 from ..generate.conditioning import condition
 from ..generate.config import GenerationConfig, task_settings
 from ..generate.engine import Generation, exhaust
+from ..nn.loss import IGNORED
 from .base import Columns, Row, Task
 from .batch import Batch, Example
 from .options import Options, switch
@@ -156,5 +157,9 @@ class TextGeneration(Task):
         return sum(max(len(example) - 1, 0) for example in batch.examples)
 
     def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        logits = self.call(model, batch.inputs).logits[:, :-1]  # B T V
-        return F.cross_entropy(logits.flatten(0, 1), batch.labels["labels"][:, 1:].flatten(), reduction="sum")
+        """Words are scored only where one follows: a vocabulary is many times wider than a model."""
+        following = F.pad(batch.labels["labels"][:, 1:], (0, 1), value=IGNORED)  # B T
+        body = model.base_model.run(**batch.inputs, use_cache=False)
+        labels = body.layout.pack(following)  # N
+        learnt = labels != IGNORED
+        return F.cross_entropy(model.word_logits(body.rows[learnt]), labels[learnt], reduction="sum")

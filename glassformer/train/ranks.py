@@ -1,0 +1,110 @@
+"""The processes that train together, started by `torchrun`; one alone is a rank among one.
+
+Every rank holds the whole model and reads its share of each step's batches. Gradients are summed, not averaged, since
+each rank divides its loss by the targets of all: the sum is the gradient of the whole step, however unevenly the rows
+fell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from ..errors import TrainingError
+
+BUCKET = 32 * 2**20  # bytes of gradients that travel together
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Which of how many processes this is, and what they say to each other."""
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = torch.device("cpu")  # where values must lie to travel
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the one that writes files and speaks."""
+        return self.rank == 0
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Each value, summed over all ranks."""
+        if self.size == 1:
+            return list(values)
+        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor)
+        return tensor.tolist()
+
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Give every rank the gradient of the whole step. What got none on any rank stays without."""
+        if self.size == 1:
+            return
+        listed = list(parameters)
+        reached = torch.tensor([float(each.grad is not None) for each in listed], device=self.device)
+        dist.all_reduce(reached)
+        learning = [each for each, flag in zip(listed, reached.tolist(), strict=True) if flag]
+        for bucket in buckets(learning):
+            for each in bucket:
+                if each.grad is None:
+                    each.grad = torch.zeros_like(each)
+            flat = torch.cat([each.grad.flatten() for each in bucket if each.grad is not None])
+            dist.all_reduce(flat)
+            for each, part in zip(bucket, flat.split([each.numel() for each in bucket]), strict=True):
+                each.grad = part.view_as(each).clone()
+
+    def gather(self, value: Any) -> list[Any]:
+        """What every rank holds, by rank."""
+        if self.size == 1:
+            return [value]
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, value)
+        return found
+
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Give every rank the first one's values."""
+        if self.size > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, src=0)
+
+
+ALONE = Ranks()
+
+
+def buckets(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
+    """Parameters that travel together: alike in type and not too many bytes."""
+    found: list[list[nn.Parameter]] = []
+    held = 0
+    for each in parameters:
+        if not found or found[-1][0].dtype != each.dtype or held + each.nbytes > BUCKET:
+            found.append([])
+            held = 0
+        found[-1].append(each)
+        held += each.nbytes
+    return found
+
+
+def join_ranks(timeout: float, device: torch.device) -> Ranks:
+    """Meet the other processes that torchrun started; alone when there are none.
+
+    A rank that dies or stays silent for `timeout` seconds ends the job: each call above then raises in all others.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        return Ranks(device=device)
+    if not dist.is_initialized():
+        on_gpu = device.type == "cuda"
+        if on_gpu:
+            torch.cuda.set_device(device)
+        try:
+            dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(seconds=timeout))
+        except (RuntimeError, ValueError) as error:
+            raise TrainingError(f"the {size} ranks did not meet within {timeout:.0f} s: {error}") from error
+    return Ranks(dist.get_rank(), dist.get_world_size(), device)

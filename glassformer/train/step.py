@@ -1,0 +1,118 @@
+"""One training step: a plain function, exact under accumulation.
+
+However a step's rows are cut into micro-batches, or shared among processes, the gradient is that of all of them in
+one batch: every loss is a sum, divided by the number of targets in the whole step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from ..errors import TrainingError
+from ..tasks.base import Task
+from ..tasks.batch import Batch, Example
+from .ranks import ALONE, Ranks
+
+SHOWN_ROWS = 8
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step did."""
+
+    loss: float  # the mean over all targets
+    grad_norm: float  # before clipping
+    targets: int
+    tokens: int
+    positions: int  # with the padding that the batches hold and nobody computes
+    updated: bool = True  # False: nothing to learn from, or an overflow of fp16 that the scaler answers
+
+
+def take_step(
+    task: Task,
+    model: nn.Module,
+    batches: Sequence[Batch],
+    optimizer: torch.optim.Optimizer,
+    *,
+    clip: float | None = None,
+    precision: torch.dtype | None = None,
+    scaler: torch.amp.GradScaler | None = None,
+    ranks: Ranks = ALONE,
+    name_row: Callable[[int], str] = "row {}".format,
+) -> StepResult:
+    """Learn from the micro-batches of one step.
+
+    A loss or gradient that is not finite raises a TrainingError before the update, and names the rows.
+    """
+    device = next(model.parameters()).device
+    scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
+    batches = [batch for batch in batches if batch.targets_count]
+    tokens = [sum(batch.lengths) for batch in batches]
+    positions = [batch.inputs["input_ids"].numel() for batch in batches]
+    counts = ranks.sum([sum(batch.targets_count for batch in batches), sum(tokens), sum(positions)])
+    targets, *read = (int(count) for count in counts)
+    if targets == 0:
+        return StepResult(0.0, 0.0, 0, *read, updated=False)
+
+    optimizer.zero_grad(set_to_none=True)
+    losses = []
+    for batch in batches:
+        with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
+            loss = task.loss(model, batch.to(device), reduction="sum") / targets
+        scaler.scale(loss).backward()
+        losses.append(loss.detach())
+    (total,) = ranks.sum([float(torch.stack(losses).sum()) if losses else 0.0])
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    ranks.sum_gradients(parameters)
+    scaler.unscale_(optimizer)
+    norm = float(clip_grad_norm_(parameters, math.inf if clip is None else clip))
+    overflowed = scaler.is_enabled() and not math.isfinite(norm)
+    if not math.isfinite(total) or not (math.isfinite(norm) or overflowed):
+        optimizer.zero_grad(set_to_none=True)
+        what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient is not finite ({norm})"
+        found = list(bad_rows(task, model, batches, precision))
+        raise TrainingError(f"{what}, and the weights were not changed. {told(found, batches, name_row)}")
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad(set_to_none=True)
+    return StepResult(total, norm, targets, *read, updated=not overflowed)
+
+
+def bad_rows(task: Task, model: nn.Module, batches: Sequence[Batch], precision: torch.dtype | None) -> Iterator[int]:
+    """The rows that alone give a loss or a gradient that is not finite."""
+    device = next(model.parameters()).device
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for batch in batches:
+        for examples in rows_of(batch):
+            with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
+                loss = task.loss(model, task.collate(examples).to(device), reduction="sum")
+            if not (is_finite(loss) and all(map(is_finite, torch.autograd.grad(loss, parameters, allow_unused=True)))):
+                yield examples[0].row
+
+
+def rows_of(batch: Batch) -> list[list[Example]]:
+    """A batch's examples, row by row."""
+    rows: dict[int, list[Example]] = {}
+    for example in batch.examples:
+        rows.setdefault(example.row, []).append(example)
+    return list(rows.values())
+
+
+def is_finite(tensor: Tensor | None) -> bool:
+    return tensor is None or bool(tensor.isfinite().all())
+
+
+def told(found: list[int], batches: Sequence[Batch], name_row: Callable[[int], str]) -> str:
+    """The rows to look at, in words."""
+    if not batches:
+        return "It came from another rank, which names the rows."
+    rows = found or [examples[0].row for batch in batches for examples in rows_of(batch)]
+    names = ", ".join(name_row(row) for row in rows[:SHOWN_ROWS])
+    more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""
+    return f"{'It comes from' if found else 'No row causes it alone; the step read'} {names}{more}"
