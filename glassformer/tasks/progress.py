@@ -13,16 +13,17 @@ PATIENCE = 2.0  # seconds of work before anything is shown
 PAUSE = 10.0  # seconds between two plain lines
 
 
-def watched(answers: Iterable[T], total: int | None, show: bool | None, what: str) -> Iterator[T]:
+def watched(answers: Iterable[T], total: int | None, show: bool | None, what: str, done: int = 0) -> Iterator[T]:
     """The answers themselves, counted on standard error while they pass.
 
-    `show` None means: only in a terminal. A generator without a known end shows its count alone.
+    `show` None means: only in a terminal. A generator without a known end shows its count alone. `done` of the total
+    were there before, in work that goes on.
     """
     in_terminal = sys.stderr.isatty()
     if show is False or (show is None and not in_terminal):
         yield from answers
         return
-    watch = Bar(total, what) if in_terminal else Lines(total, what)
+    watch = (Bar if in_terminal else Lines)(total, what, done)
     try:
         for count, answer in enumerate(answers, start=1):
             watch.tell(count)
@@ -34,8 +35,8 @@ def watched(answers: Iterable[T], total: int | None, show: bool | None, what: st
 class Lines:
     """Progress as plain lines, for logs and pipes."""
 
-    def __init__(self, total: int | None, what: str) -> None:
-        self.total, self.what = total, what
+    def __init__(self, total: int | None, what: str, done: int = 0) -> None:
+        self.total, self.what, self.done = total, what, done
         self.started = time.monotonic()
         self.due = self.started + PATIENCE
 
@@ -43,9 +44,12 @@ class Lines:
         now = time.monotonic()
         if now >= self.due:
             self.due = now + PAUSE
-            of = "" if self.total is None else f" of {self.total:,}"
             rate = count / (now - self.started)
-            print(f"{self.what}: {count:,}{of} rows, {rate:,.0f} rows/s", file=sys.stderr, flush=True)
+            of = left = ""
+            if self.total is not None:
+                of, left = f" of {self.total:,}", f", {clock((self.total - self.done - count) / rate)} left"
+            line = f"{self.what}: {self.done + count:,}{of} rows, {rate:,.0f} rows/s{left}"
+            print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         pass
@@ -54,9 +58,10 @@ class Lines:
 class Bar:
     """Progress as a bar that goes away when the work is done."""
 
-    def __init__(self, total: int | None, what: str) -> None:
-        self.total, self.what = total, what
-        self.due = time.monotonic() + PATIENCE
+    def __init__(self, total: int | None, what: str, done: int = 0) -> None:
+        self.total, self.what, self.done = total, what, done
+        self.started = time.monotonic()
+        self.due = self.started + PATIENCE
         self.bar = None
 
     def tell(self, count: int) -> None:
@@ -64,13 +69,30 @@ class Bar:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]:,.0f} rows/s"),
+                TimeRemainingColumn(),
+            )
             self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self.bar.start()
-            self.place = self.bar.add_task(self.what, total=self.total)
+            self.place = self.bar.add_task(self.what, total=self.total, completed=self.done, rate=0)
         if self.bar is not None:
-            self.bar.update(self.place, completed=count)
+            rate = count / (time.monotonic() - self.started)
+            self.bar.update(self.place, completed=self.done + count, rate=rate)
 
     def end(self) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+
+def clock(seconds: float) -> str:
+    """A stretch of time as hours, minutes and seconds.
+
+    >>> clock(42), clock(3725.4)
+    ('0:00:42', '1:02:05')
+    """
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

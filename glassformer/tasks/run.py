@@ -42,14 +42,16 @@ def answers(
     batch_size: int | None = None,
     finish: Callable[[Row, Sequence[Example], Sequence[Any]], Any] | None = None,
     numbered: bool = True,
+    first: int = 0,
 ) -> Iterator[Any]:
     """The answer to each row, in the order of the rows.
 
     A batch holds at most `budget` tokens and, when given, `batch_size` inputs. `finish` makes the answer from a row,
     its examples and their outputs: `task.answer` unless told otherwise. A row that cannot be read raises, with its
-    number if `numbered`, after the rows before it have been answered.
+    number if `numbered`, after the rows before it have been answered. `first` is the number of the first row, for work
+    that goes on in the middle.
     """
-    source = enumerate(rows)
+    source = enumerate(rows, first)
     share = budget
     while True:
         pending, problem = read_ahead(task, source, share, numbered)
