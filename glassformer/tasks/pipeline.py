@@ -93,6 +93,11 @@ class Pipeline:
         total = len(rows) if hasattr(rows, "__len__") else None
         return watched(answers(worker, rows, batch_size=batch_size), total, progress, worker.name)
 
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Write the model and its tokenizer into a folder that `pipeline(model=folder)` reads."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
     def __repr__(self) -> str:
         return f"Pipeline({self.task}, {type(self.model).__name__} {self.model.config.name_or_path!r})"
 
@@ -105,6 +110,10 @@ class SentencePipeline(Pipeline):
     @property
     def encoder(self) -> SentenceEncoder:
         return self.worker.encoder
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Write a Sentence-BERT folder."""
+        self.encoder.save_pretrained(folder)
 
     def encode(self, sentences: str | Sequence[str], **arguments: Any) -> Any:
         """The vectors of texts; see `SentenceEncoder.encode`."""

@@ -15,7 +15,7 @@ import glassformer
 from glassformer import ArgumentError, InputError, pipeline
 from glassformer.tasks import registry
 
-from .conftest import TEXTS, close, save
+from .conftest import TEXTS, close
 
 KIND = glassformer.BertForSequenceClassification
 
@@ -177,10 +177,15 @@ def test_text_without_tokens(checkpoint, tmp_path):
         pipe("")
 
 
-def test_save_keeps_the_labels(checkpoint, tmp_path):
+def test_what_is_saved_is_read_again(checkpoint, tmp_path):
     pipe = pipeline(model=checkpoint(KIND, id2label={0: "no", 1: "yes"}))
-    folder = save(tmp_path / "again", pipe.model)
-    assert pipeline(model=folder)(TEXTS) == pipe(TEXTS)
+    pipe.save_pretrained(tmp_path / "again")
+    assert pipeline(model=tmp_path / "again")(TEXTS) == pipe(TEXTS)
+    similar = pipeline("sentence-similarity", model=pipe.model.base_model, tokenizer=pipe.tokenizer)
+    similar.save_pretrained(tmp_path / "sbert")
+    again = pipeline(model=tmp_path / "sbert")
+    assert again.task == "sentence-similarity"
+    close(again((TEXTS[0], TEXTS[1])), similar((TEXTS[0], TEXTS[1])))
 
 
 # --- files and hubs ---------------------------------------------------------------------------------------------------

@@ -160,7 +160,17 @@ def clock(monkeypatch):
 def test_progress_in_plain_lines(clock, capsys):
     assert list(progress.watched(range(15), 15, True, "work")) == list(range(15))
     shown = capsys.readouterr().err.splitlines()
-    assert shown == ["work: 2 of 15 rows, 1 rows/s", "work: 12 of 15 rows, 1 rows/s"]
+    assert shown == ["work: 2 of 15 rows, 1 rows/s, 0:00:13 left", "work: 12 of 15 rows, 1 rows/s, 0:00:03 left"]
+
+
+def test_progress_of_work_that_goes_on(clock, capsys):
+    list(progress.watched(range(3), 100, True, "work", done=97))
+    assert capsys.readouterr().err == "work: 99 of 100 rows, 1 rows/s, 0:00:01 left\n"
+
+
+def test_rows_are_numbered_from_where_the_work_goes_on(classifier):
+    with pytest.raises(InputError, match="row 41: "):
+        list(answers(classifier, ["so good", None], first=40))
 
 
 def test_progress_of_an_endless_source(clock, capsys):

@@ -69,6 +69,9 @@ def test_long_texts_are_refused_or_their_cut_is_told(pipes):
     assert answer.pop("truncated") is True
     close([answer], reference(long, truncation=True))
     assert "truncated" not in ours("the cat", truncation=True)[0]
+    assert ours("cat " * 38)  # with [CLS] and [SEP] exactly as long as the model
+    with pytest.raises(InputError, match="a text has 41 tokens and the model takes 40"):
+        ours("cat " * 39)
     with pytest.raises(InputError, match="58 tokens and the model takes 8"):
         ours(long, max_length=8)
     assert ours(long, truncation=True, max_length=8)[0]["score"] == ours("the cat sat on the mat")[0]["score"]
