@@ -27,6 +27,7 @@ from ..nn.loss import IGNORED
 from ..text.auto import AutoTokenizer
 from ..text.encoding import Row as Encoded
 from ..text.inputs import describe
+from ..text.options import one_of
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example, label_tensor, padded
 from .options import Options
@@ -269,7 +270,8 @@ class Task:
     # --- training and evaluation -------------------------------------------------------------------------------
 
     def loss(self, model: nn.Module, batch: Batch, reduction: str = "sum") -> Tensor:
-        """What training makes small: summed over `batch.targets_count` values, or their mean."""
+        """What training makes small: the "sum" over `batch.targets_count` values, or their "mean"."""
+        one_of("reduction", reduction, ("sum", "mean"))
         if not batch.labels:
             wanted = ", ".join(self.columns.targets)
             raise InputError(f"{self.name} learns from rows with {wanted}" if wanted else f"{self.name} is not trained")

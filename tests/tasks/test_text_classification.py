@@ -115,6 +115,17 @@ def test_wrong_labels(checkpoint, fields, label, message):
         task.encode({"text": "a", "label": label})
 
 
+def test_what_cannot_be_learnt(checkpoint):
+    task = glassformer.TextClassification.from_pretrained(checkpoint(KIND, **LABELS))
+    with pytest.raises(InputError, match="text-classification learns from rows with label"):
+        task.loss(task.model, task.collate(task.encode({"text": "a"})))
+    with pytest.raises(InputError, match="reduction must be one of 'sum', 'mean', got 'none'"):
+        task.loss(task.model, task.collate(task.encode({"text": "a", "label": 1})), reduction="none")
+    features = glassformer.FeatureExtraction(task.model, task.tokenizer)
+    with pytest.raises(InputError, match="feature-extraction is not trained"):
+        features.loss(task.model, features.collate(features.encode({"text": "a"})))
+
+
 def test_evaluation(checkpoint):
     task = glassformer.TextClassification.from_pretrained(checkpoint(KIND, **LABELS))
     rows = [{"text": text, "label": i % 3} for i, text in enumerate(TEXTS)]
