@@ -152,7 +152,13 @@ def test_a_value_that_cannot_be_is_refused_wherever_it_is_given(name, value):
 
 def test_values_at_the_edges_are_accepted():
     edges = {"top_k": 0, "top_p": 1, "min_p": 1, "typical_p": 1.0, "epsilon_cutoff": 0, "penalty_alpha": 1}
-    edges |= {"length_penalty": -2.0, "early_stopping": "never", "min_length": 0, "temperature": 1e-6}
+    edges |= {
+        "diversity_penalty": 0,
+        "length_penalty": -2.0,
+        "early_stopping": "never",
+        "min_length": 0,
+        "temperature": 1e-6,
+    }
     assert GenerationConfig(**edges).given == edges
 
 
