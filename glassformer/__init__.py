@@ -72,6 +72,9 @@ _HOMES = {
         get_linear_schedule_with_warmup get_cosine_schedule_with_warmup
         get_cosine_with_hard_restarts_schedule_with_warmup get_polynomial_decay_schedule_with_warmup
         get_inverse_sqrt_schedule get_wsd_schedule""",
+    "train.settings": "TrainSettings",
+    "train.trainer": "Trainer TrainResult",
+    "train.evaluation": "evaluate",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

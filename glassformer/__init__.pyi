@@ -237,6 +237,7 @@ from .text.roberta import RobertaTokenizer as RobertaTokenizer
 from .text.roberta import RobertaTokenizerFast as RobertaTokenizerFast
 from .text.tokenizer import PreTrainedTokenizer as PreTrainedTokenizer
 from .text.train import train_vocabulary as train_vocabulary
+from .train.evaluation import evaluate as evaluate
 from .train.optimizer import AdamW as AdamW
 from .train.optimizer import parameter_groups as parameter_groups
 from .train.schedule import SchedulerType as SchedulerType
@@ -251,6 +252,9 @@ from .train.schedule import get_linear_schedule_with_warmup as get_linear_schedu
 from .train.schedule import get_polynomial_decay_schedule_with_warmup as get_polynomial_decay_schedule_with_warmup
 from .train.schedule import get_scheduler as get_scheduler
 from .train.schedule import get_wsd_schedule as get_wsd_schedule
+from .train.settings import TrainSettings as TrainSettings
+from .train.trainer import Trainer as Trainer
+from .train.trainer import TrainResult as TrainResult
 
 __version__: str
 __all__: list[str]

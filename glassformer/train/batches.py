@@ -1,0 +1,134 @@
+"""Rows in the order of training: another one in each epoch, in batches of a token budget, from any step on.
+
+What a step reads depends on the seed, the epoch and the step alone, so a position is two numbers and going on from it
+costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..data.row import Row as FileRow
+from ..data.shuffle import shuffle
+from ..errors import GlassformerError, InputError
+from ..tasks.base import Task
+from ..tasks.batch import Batch, Example
+from ..tasks.run import located
+
+POOL = 2048  # rows among which those of like length share a batch
+EPOCHS = 1_000_003  # apart stand the seeds of two runs
+
+
+class Batches:
+    """The micro-batches of each step; an iterator without end that can be put anywhere.
+
+    All rows are encoded once at the beginning, so that one that cannot be used is told before hours of work.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        rows: Sequence[Any],
+        *,
+        tokens: int,
+        rows_at_most: int | None = None,
+        per_step: int = 1,
+        seed: int = 0,
+    ) -> None:
+        if not rows:
+            raise InputError("there are no rows to learn from")
+        self.task, self.rows = task, rows
+        self.tokens, self.rows_at_most, self.per_step, self.seed = tokens, rows_at_most, per_step, seed
+        self.lengths = [sum(map(len, self.encode(number))) for number in range(len(rows))]
+        self.epoch, self.step = 0, 0
+        self._plan = self.plan(0)
+
+    def encode(self, number: int) -> list[Example]:
+        """One row as the model reads it, with what is to be learnt from it."""
+        try:
+            examples = self.task.encode(self.task.read(self.rows[number]))
+            if not all(example.labels for example in examples):
+                self.task.loss(self.task.model, self.task.collate(examples))  # says what it misses
+        except GlassformerError as error:
+            raise located(error, self.rows[number], number) from None
+        for example in examples:
+            example.row = number
+        return examples
+
+    def name_row(self, number: int) -> str:
+        row = self.rows[number]
+        return row.place if isinstance(row, FileRow) else f"row {number}"
+
+    def plan(self, epoch: int) -> list[list[list[int]]]:
+        """The steps of an epoch: each a list of batches, each a list of row numbers."""
+        seed = self.seed * EPOCHS + epoch
+        order = list(shuffle(range(len(self.rows)), len(self.rows), seed))
+        batches: list[list[int]] = []
+        for start in range(0, len(order), POOL):
+            batches += self.grouped(sorted(order[start : start + POOL], key=self.lengths.__getitem__))
+        mixed = list(shuffle(batches, len(batches), seed))
+        return [mixed[start : start + self.per_step] for start in range(0, len(mixed), self.per_step)]
+
+    def grouped(self, rows: list[int]) -> Iterator[list[int]]:
+        """Neighbours that fit into one batch together, at least one of them."""
+        group: list[int] = []
+        held = 0
+        for row in rows:
+            if group and (held + self.lengths[row] > self.tokens or len(group) == self.rows_at_most):
+                yield group
+                group, held = [], 0
+            group.append(row)
+            held += self.lengths[row]
+        if group:
+            yield group
+
+    def steps_in(self, epochs: int) -> int:
+        """How many steps so many epochs have."""
+        return sum(len(self.plan(epoch)) for epoch in range(epochs))
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> list[list[int]]:
+        """The rows of the next step, batch by batch."""
+        found = self._plan[self.step]
+        self.step += 1
+        if self.step == len(self._plan):
+            self.epoch, self.step = self.epoch + 1, 0
+            self._plan = self.plan(self.epoch)
+        return found
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        return self.task.collate([example for number in rows for example in self.encode(number)])
+
+    @property
+    def ended_an_epoch(self) -> bool:
+        """Whether the step handed out last was its epoch's last one."""
+        return self.step == 0 and self.epoch > 0
+
+    @property
+    def progress(self) -> float:
+        """How many epochs are done."""
+        return self.epoch + self.step / len(self._plan)
+
+    # --- going on ----------------------------------------------------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """What tells whether a position in other rows means the same."""
+        shape = (self.lengths, self.tokens, self.rows_at_most, self.per_step, self.seed)
+        return hashlib.blake2b(repr(shape).encode(), digest_size=16).hexdigest()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "step": self.step, "rows": len(self.rows), "fingerprint": self.fingerprint()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state["fingerprint"] != self.fingerprint():
+            raise InputError(
+                f"the checkpoint was reading {state['rows']} rows, in an order that these {len(self.rows)} do not "
+                "have, and its place means nothing here: the rows, the seed, the size of batches, the accumulation and "
+                "the number of ranks must be those of that run"
+            )
+        self.epoch, self.step = state["epoch"], state["step"]
+        self._plan = self.plan(self.epoch)

@@ -1,0 +1,103 @@
+"""report.html: how a run went, on one page that needs nothing else; curves are drawn as SVG."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..checkpoints.files import write_atomically
+from .log import LOG, read_log, shown
+from .settings import TrainSettings
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 220, 64, 28, 12
+TIMES = ("step", "epoch")
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 48rem; padding: 0 1rem;
+  color: #222; background: #fff; }}
+h1 {{ font-size: 1.4rem; }} h2 {{ font-size: 1rem; margin: 1.5rem 0 0.2rem; }}
+table {{ border-collapse: collapse; }} td, th {{ padding: 0.15rem 0.9rem 0.15rem 0; text-align: right; }}
+th {{ border-bottom: 1px solid #bbb; }} .names td {{ text-align: left; }}
+svg {{ width: 100%; height: auto; }} text {{ font-size: 11px; fill: #555; }}
+polyline {{ fill: none; stroke: #2563a8; stroke-width: 1.6; }} circle {{ fill: #2563a8; }}
+line {{ stroke: #ddd; }}
+@media (prefers-color-scheme: dark) {{ body {{ color: #ddd; background: #181a1d; }} text {{ fill: #aaa; }}
+  line {{ stroke: #333; }} polyline {{ stroke: #7db4ee; }} circle {{ fill: #7db4ee; }} }}
+</style></head><body>
+<h1>{title}</h1>
+{body}
+</body></html>
+"""
+
+
+def write_report(folder: Path, settings: TrainSettings, best: dict[str, Any] | None) -> Path:
+    """Write report.html from the log of a run."""
+    lines = read_log(folder / LOG) if (folder / LOG).exists() else []
+    parts = []
+    if best is not None:
+        parts.append(f"<p>Best: {html.escape(best['name'])} {shown(best['value'])} at step {best['step']:,}.</p>")
+    names = [name for line in lines for name in line if name not in (*TIMES, "eval_rows")]
+    for name in dict.fromkeys(names):
+        points = [(line["step"], line[name]) for line in lines if isinstance(line.get(name), int | float)]
+        points = [(step, value) for step, value in points if math.isfinite(value)]
+        if points:
+            parts.append(f"<h2>{html.escape(name.replace('_', ' '))}</h2>\n{curve(name, points)}")
+    parts.append(evaluations(lines))
+    rows = "".join(
+        f"<tr><td>{html.escape(name)}</td><td>{html.escape(str(value))}</td></tr>"
+        for name, value in settings.to_dict().items()
+    )
+    parts.append(f'<h2>settings</h2>\n<table class="names">{rows}</table>')
+    path = folder / "report.html"
+    title = html.escape(f"Training in {folder.name}")
+    write_atomically(path, PAGE.format(title=title, body="\n".join(part for part in parts if part)))
+    return path
+
+
+def curve(name: str, points: Sequence[tuple[int, float]]) -> str:
+    """Values over steps."""
+    first, last = points[0][0], points[-1][0]
+    low, high = min(value for _, value in points), max(value for _, value in points)
+
+    def across(step: float) -> float:
+        return LEFT + (step - first) / max(last - first, 1) * (WIDTH - LEFT - 10)
+
+    def up(value: float) -> float:
+        share = (value - low) / (high - low) if high > low else 0.5
+        return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
+
+    drawn = []
+    for value in dict.fromkeys((low, (low + high) / 2, high)):
+        y = up(value)
+        drawn.append(f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        drawn.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{shown(float(value))}</text>')
+    for step in dict.fromkeys((first, last)):
+        anchor = "start" if step == first else "end"
+        drawn.append(f'<text x="{across(step):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">step {step:,}</text>')
+    places = [(across(step), up(value)) for step, value in points]
+    if len(places) > 1:
+        drawn.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>')
+    if len(places) <= 40:
+        drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in places]
+    label = html.escape(f"{name} from step {first} to {last}", quote=True)
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(drawn)}</svg>'
+
+
+def evaluations(lines: Sequence[dict[str, Any]]) -> str:
+    """All evaluations as a table."""
+    judged = [line for line in lines if any(name.startswith("eval_") for name in line)]
+    if not judged:
+        return ""
+    names = list(dict.fromkeys(name for line in judged for name in line))
+    head = "".join(f"<th>{html.escape(name.removeprefix('eval_').replace('_', ' '))}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{shown(line[name]) if name in line else ''}</td>" for name in names) + "</tr>"
+        for line in judged
+    )
+    return f"<h2>evaluations</h2>\n<table><tr>{head}</tr>{body}</table>"

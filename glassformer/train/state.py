@@ -1,0 +1,233 @@
+"""What a run must remember to go on as if nothing had happened, in folders that are ordinary checkpoints too.
+
+    checkpoint-120/
+      config.json, model.safetensors, tokenizer files    what from_pretrained reads
+      training_state.safetensors                         the optimizer's averages
+      training_state.json                                everything else: place in the data, schedule, random numbers
+
+A folder is complete on the disk before it takes its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..checkpoints.files import (
+    TEMPORARY,
+    flush_folder,
+    make_folder,
+    open_atomically,
+    read_json,
+    reason_of,
+    remove_stale_temporaries,
+    write_atomically,
+)
+from ..checkpoints.safetensors_file import write_safetensors
+from ..checkpoints.weights import open_weights
+from ..errors import CheckpointError, DamagedFileError, InputError
+from ..tasks.base import Task
+
+NAME = re.compile(r"checkpoint-(\d+)")
+VALUES, TENSORS = "training_state.json", "training_state.safetensors"
+FORMAT = 1
+
+
+# --- folders -----------------------------------------------------------------------------------------------------
+
+
+def checkpoints_in(folder: Path) -> dict[int, Path]:
+    """The complete checkpoints of a run, by step, the oldest first."""
+    if not folder.is_dir():
+        return {}
+    found = {int(match[1]): folder / name for name in os.listdir(folder) if (match := NAME.fullmatch(name))}
+    return {step: found[step] for step in sorted(found) if (found[step] / VALUES).exists()}
+
+
+def write_model(folder: Path, task: Task) -> None:
+    """The model and its tokenizer, as from_pretrained reads them."""
+    task.trainable.save_pretrained(folder)
+    task.tokenizer.save_pretrained(folder)
+
+
+def write_checkpoint(folder: Path, step: int, task: Task, tensors: dict[str, Tensor], values: dict[str, Any]) -> Path:
+    """Write checkpoint-STEP; whatever happens, it is there complete or not at all, and older ones are untouched."""
+    final = folder / f"checkpoint-{step}"
+    make_folder(folder)
+    temporary = temporary_beside(final)
+    try:
+        write_model(make_folder(temporary), task)
+        with open_atomically(temporary / TENSORS) as file:
+            write_safetensors(file, tensors)
+        write_atomically(temporary / VALUES, json.dumps({"format": FORMAT, **values}))
+        if final.exists():
+            discard(final)
+        os.replace(temporary, final)
+        flush_folder(folder)
+    except OSError as error:
+        raise CheckpointError(f"could not write {final}: {reason_of(error)}; older checkpoints are intact") from error
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}; older checkpoints are intact") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # nothing is there when all went well
+    return final
+
+
+def temporary_beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.glassformer-tmp")
+
+
+def discard(path: Path) -> None:
+    """Remove a folder so that nobody meets half of it under its name."""
+    doomed = temporary_beside(path)
+    os.replace(path, doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def remove_old(folder: Path, keep: int | None, best: int | None) -> None:
+    """Keep the newest checkpoints, and the best."""
+    steps = [step for step in checkpoints_in(folder) if step != best]
+    for step in steps[: -keep if keep else 0]:
+        discard(folder / f"checkpoint-{step}")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed runs left half written."""
+    if not folder.is_dir():
+        return
+    remove_stale_temporaries(folder)
+    for path in folder.iterdir():
+        match = TEMPORARY.fullmatch(path.name)
+        if match and path.is_dir() and not is_running(int(match[1])):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def is_running(process: int) -> bool:
+    """Whether another process of this number runs."""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)  # signal 0 only asks
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def read_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and values of a checkpoint, without the model."""
+    if not (folder / VALUES).exists():
+        raise InputError(f"{folder} is no checkpoint of a training run: it has no {VALUES}")
+    values = read_json(folder / VALUES, VALUES)
+    if values.get("format") != FORMAT:
+        raise DamagedFileError(f"{folder / VALUES} has the format {values.get('format')!r}, and {FORMAT} is read here")
+    stored = open_weights(folder / TENSORS)
+    return {name: stored.read(name) for name in stored}, values
+
+
+def load_model(folder: Path, task: Task) -> None:
+    """Give the live model the weights of a checkpoint, bit for bit."""
+    live = task.trainable
+    stored = type(live).from_pretrained(folder, dtype=task.model.dtype)
+    live.load_state_dict(stored.state_dict())
+
+
+# --- optimizer ---------------------------------------------------------------------------------------------------
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's memory by the names of the parameters; the groups must have been made by `parameter_groups`."""
+    found = {}
+    for group in optimizer.param_groups:
+        for name, parameter in zip(group["names"], group["params"], strict=True):
+            for key, value in optimizer.state.get(parameter, {}).items():
+                found[f"{key}:{name}"] = value.detach().clone().contiguous()
+    return found
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    held: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        key, _, parameter = name.partition(":")
+        held.setdefault(parameter, {})[key] = tensor
+    for group in optimizer.param_groups:
+        for name, parameter in zip(group["names"], group["params"], strict=True):
+            state = held.pop(name, {})
+            wrong = [key for key, value in state.items() if key != "step" and value.shape != parameter.shape]
+            if wrong:
+                raise InputError(f"the checkpoint's {wrong[0]} of {name} has another shape than the parameter")
+            optimizer.state[parameter] = {
+                key: value.clone() if key == "step" else value.to(parameter.device, copy=True)
+                for key, value in state.items()
+            }
+            if not state:
+                del optimizer.state[parameter]
+    if held:
+        raise InputError(f"the checkpoint trained {', '.join(list(held)[:8])}, which is frozen or absent here")
+
+
+# --- random numbers ----------------------------------------------------------------------------------------------
+
+
+def random_state() -> dict[str, Any]:
+    """Where all generators of random numbers stand, as values of JSON."""
+    kind, keys, *rest = np.random.get_state()
+    state: dict[str, Any] = {
+        "python": random.getstate(),
+        "numpy": [kind, [int(key) for key in keys], *rest],
+        "torch": torch.get_rng_state().numpy().tobytes().hex(),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state().numpy().tobytes().hex()
+    return state
+
+
+def load_random_state(state: dict[str, Any]) -> None:
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    kind, keys, *rest = state["numpy"]
+    np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
+    torch.set_rng_state(unhex(state["torch"]))
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(unhex(state["cuda"]))
+
+
+def unhex(text: str) -> Tensor:
+    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
+
+
+def seed_all(seed: int) -> None:
+    """Begin all generators of random numbers anew."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+@contextlib.contextmanager
+def untouched_random_numbers():
+    """Let a block draw without an effect on what comes after it."""
+    state = random_state()
+    try:
+        yield
+    finally:
+        load_random_state(state)
+
+
+def differing_weights(one: nn.Module, other: nn.Module) -> list[str]:
+    """The names of what differs between two models, in any bit."""
+    mine, theirs = one.state_dict(), other.state_dict()
+    shared = mine.keys() & theirs.keys()
+    differing = [name for name in shared if not torch.equal(mine[name], theirs[name])]
+    return sorted([*differing, *(mine.keys() ^ theirs.keys())])

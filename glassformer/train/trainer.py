@@ -1,0 +1,378 @@
+"""The trainer: rows, a task and settings in, a trained model out; stopped at any moment, it goes on exactly."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import GlassformerError, InputError, TrainingError
+from ..models.parameters import freeze
+from ..tasks.base import Task
+from . import state
+from .batches import Batches
+from .evaluation import evaluate
+from .log import RunLog
+from .optimizer import AdamW, parameter_groups
+from .ranks import Ranks, join_ranks
+from .report import write_report
+from .schedule import get_scheduler
+from .settings import TrainSettings
+from .step import StepResult, take_step
+
+log = logging.getLogger("glassformer")
+
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+LOWER_IS_BETTER = ("loss", "perplexity")
+
+
+@dataclass
+class Progress:
+    """How far a run has come: all that its checkpoints remember beside weights and generators."""
+
+    step: int = 0
+    best: dict[str, Any] | None = None  # {"step", "name", "value"}
+    waited: int = 0  # evaluations since the best one
+    since_log: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("loss", "targets", "skipped"), 0.0))
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended."""
+
+    step: int
+    total_steps: int
+    stopped_by: str | None  # None: it came to its end; "SIGTERM", "SIGINT", "early stopping"
+    best: dict[str, Any] | None
+    metrics: dict[str, float]  # of the last evaluation
+
+
+class Trainer:
+    """Trains a task's model.
+
+    >>> task = TextClassification.from_pretrained("./bert-base-chinese/")                       # doctest: +SKIP
+    >>> trainer = Trainer(task, read_rows("train.tsv"), read_rows("dev.tsv"),
+    ...                   TrainSettings(output_dir="run", num_train_epochs=3))                  # doctest: +SKIP
+    >>> trainer.train()                                                                         # doctest: +SKIP
+    >>> trainer.evaluate()                                                                      # doctest: +SKIP
+    {'loss': 0.21, 'accuracy': 0.94, ...}
+    """
+
+    def __init__(
+        self, task: Task, train_rows: Iterable[Any], eval_rows: Iterable[Any] | None, settings: TrainSettings
+    ) -> None:
+        self.task, self.settings = task, settings
+        self.folder = Path(settings.output_dir)
+        self.device = choose_device(settings.device)
+        self.ranks: Ranks = join_ranks(settings.rank_timeout, self.device)
+        self.model = task.trainable.to(self.device)
+        freeze_parts(task, settings)
+        if settings.gradient_checkpointing:
+            task.model.gradient_checkpointing_enable()
+        self.eval_rows = None if eval_rows is None else list(eval_rows)
+        self.batches = Batches(
+            task,
+            list(train_rows),
+            tokens=settings.tokens_per_batch,
+            rows_at_most=settings.per_device_train_batch_size,
+            per_step=settings.gradient_accumulation_steps * self.ranks.size,
+            seed=settings.seed,
+        )
+        self.total = settings.max_steps or self.batches.steps_in(settings.num_train_epochs)
+        self.optimizer = AdamW(
+            parameter_groups(self.model, settings.learning_rate, settings.weight_decay, settings.layer_decay),
+            lr=settings.learning_rate,
+            betas=(settings.adam_beta1, settings.adam_beta2),
+            eps=settings.adam_epsilon,
+        )
+        self.schedule = get_scheduler(
+            settings.lr_scheduler_type, self.optimizer, settings.warmup(self.total), self.total, self.schedule_extra()
+        )
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "fp16")
+        self.progress = Progress()
+        self.metrics: dict[str, float] = {}
+        self.choose_by()  # a wrong name is told now
+        state.seed_all(settings.seed + self.ranks.rank)
+
+    def schedule_extra(self) -> dict[str, Any]:
+        extra = dict(self.settings.lr_scheduler_kwargs)
+        if self.settings.lr_scheduler_type == "warmup_stable_decay":
+            extra.setdefault("num_decay_steps", math.ceil((self.total - self.settings.warmup(self.total)) / 10))
+        return extra
+
+    # --- training ----------------------------------------------------------------------------------------------
+
+    def train(self, resume: bool | str | os.PathLike = False) -> TrainResult:
+        """Train to the end, or until a signal, or until nothing gets better.
+
+        `resume` goes on from the newest checkpoint in `output_dir` (from the beginning if there is none), or from the
+        one named.
+        """
+        self.begin(resume)
+        self.log = RunLog(self.folder, self.total, writes=self.ranks.leads, tensorboard=self.settings.tensorboard)
+        self.log.go_on_from(self.progress.step)
+        self.clock = time.monotonic(), 0
+        stopped_by = None
+        self.model.train()
+        try:
+            with signals() as caught:
+                while self.progress.step < self.total and stopped_by is None:
+                    self.account(self.learn(next(self.batches)))
+                    stopped_by = self.look_around(caught)
+        finally:
+            self.log.close()
+            self.model.eval()
+        return self.finish(stopped_by)
+
+    def begin(self, resume: bool | str | os.PathLike) -> None:
+        found = state.checkpoints_in(self.folder)
+        if found and resume is False and self.progress.step == 0:
+            raise InputError(
+                f"{self.folder} holds checkpoints of a run, the last of step {max(found)}; resume it, or name another "
+                "output_dir"
+            )
+        if self.ranks.leads:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            state.remove_leftovers(self.folder)
+        if resume is True and found:
+            self.load(found[max(found)])
+        elif not isinstance(resume, bool):
+            self.load(Path(resume))
+        elif self.progress.step == 0:
+            self.ranks.share(tensor for tensor in self.model.state_dict().values())
+
+    def learn(self, rows: list[list[int]]) -> StepResult:
+        """One update from this rank's share of a step's batches."""
+        mine = [self.batches.collate(numbers) for numbers in rows[self.ranks.rank :: self.ranks.size]]
+        try:
+            result = take_step(
+                self.task,
+                self.model,
+                mine,
+                self.optimizer,
+                clip=self.settings.max_grad_norm,
+                precision=PRECISIONS[self.settings.precision],
+                scaler=self.scaler,
+                ranks=self.ranks,
+                name_row=self.batches.name_row,
+            )
+        except TrainingError as error:
+            raise TrainingError(f"step {self.progress.step + 1}: {error}") from None
+        self.rate = max(self.schedule.get_last_lr())  # the one that was used
+        self.schedule.step()
+        return result
+
+    def account(self, result: StepResult) -> None:
+        """Count a step, and tell of it when it is due."""
+        progress, since = self.progress, self.progress.since_log
+        progress.step += 1
+        since["loss"] += result.loss * result.targets
+        since["targets"] += result.targets
+        since["skipped"] += not result.updated
+        began, tokens = self.clock
+        self.clock = began, tokens + result.tokens
+        self.log.moved(progress.step, result.loss)
+        if progress.step % self.settings.logging_steps == 0 or progress.step == self.total:
+            line = {
+                "step": progress.step,
+                "epoch": round(self.batches.progress, 4),
+                "loss": since["loss"] / since["targets"] if since["targets"] else 0.0,
+                "grad_norm": result.grad_norm,
+                "learning_rate": self.rate,
+                "tokens_per_second": self.clock[1] / max(time.monotonic() - began, 1e-9),
+                "padding": 1 - result.tokens / max(result.positions, 1),
+            }
+            if since["skipped"]:
+                line["skipped"] = int(since["skipped"])
+            self.log.add(line)
+            self.progress.since_log = Progress().since_log
+            self.clock = time.monotonic(), 0
+
+    def look_around(self, caught: list[str]) -> str | None:
+        """After a step: evaluate and save if that is due; the reason to stop, if there is one."""
+        step, settings = self.progress.step, self.settings
+        asked = next((name for names in self.ranks.gather(list(caught)) for name in names), None)
+        at_end = step == self.total
+
+        def due(every: int | None) -> bool:
+            return at_end or (self.batches.ended_an_epoch if every is None else step % every == 0)
+
+        improved = tired = False
+        if self.eval_rows and asked is None and due(settings.eval_steps):
+            improved = self.judge()
+            patience = settings.early_stopping_patience
+            tired = patience is not None and self.progress.waited >= patience
+        if asked or improved or tired or due(settings.save_steps):
+            self.save()
+        return asked or ("early stopping" if tired and not at_end else None)
+
+    def judge(self) -> bool:
+        """Evaluate; whether this is the best so far."""
+        self.metrics = self.evaluate()
+        self.log.add({"step": self.progress.step, **{f"eval_{name}": value for name, value in self.metrics.items()}})
+        name = self.choose_by()
+        value = self.metrics[name]
+        sign = -1 if name in LOWER_IS_BETTER else 1
+        best = self.progress.best
+        if math.isnan(value) or (best is not None and sign * value <= sign * best["value"]):
+            self.progress.waited += 1
+            return False
+        self.progress.best = {"step": self.progress.step, "name": name, "value": value}
+        self.progress.waited = 0
+        return True
+
+    def choose_by(self) -> str:
+        """The name of the number by which the best model is chosen."""
+        known = (*self.task.metrics, "loss", *(["perplexity"] if self.task.name == "text-generation" else []))
+        asked = self.settings.metric_for_best_model
+        if asked is not None and asked not in known:
+            raise InputError(f"metric_for_best_model must be one of {', '.join(known)}, got {asked!r}")
+        return asked or known[0]
+
+    def evaluate(self, rows: Iterable[Any] | None = None) -> dict[str, float]:
+        """Loss and metrics on the evaluation rows, or on others."""
+        judged = self.eval_rows if rows is None else list(rows)
+        if judged is None:
+            raise InputError("there are no rows to evaluate on: hand some to evaluate, or eval_rows to the Trainer")
+        with state.untouched_random_numbers():
+            return evaluate(
+                self.task,
+                judged,
+                tokens_per_batch=self.settings.tokens_per_batch,
+                batch_size=self.settings.per_device_train_batch_size,
+                ranks=self.ranks,
+            )
+
+    def finish(self, stopped_by: str | None) -> TrainResult:
+        progress = self.progress
+        ended = stopped_by in (None, "early stopping")
+        if ended and self.settings.load_best_model_at_end and progress.best is not None:
+            state.load_model(self.folder / f"checkpoint-{progress.best['step']}", self.task)
+        if progress.step and hasattr(self.task.model, "load_report"):
+            self.task.model.load_report.initialised.clear()  # a head that was drawn has learnt now
+        if ended:
+            self.together(lambda: state.write_model(self.folder, self.task))
+            if self.settings.report:
+                self.together(lambda: write_report(self.folder, self.settings, progress.best))
+        return TrainResult(progress.step, self.total, stopped_by, progress.best, self.metrics)
+
+    # --- saving and going on -----------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write a checkpoint of this very moment, and remove those that are too many."""
+        progress = self.progress
+        random = self.ranks.gather(state.random_state())
+        values = {
+            **vars(progress),
+            "total_steps": self.total,
+            "data": self.batches.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "rates": [group["lr"] for group in self.optimizer.param_groups],
+            "scaler": self.scaler.state_dict(),
+            "random": random,
+            "task": self.task.name,
+            "settings": self.settings.to_dict(),
+            "metrics": self.metrics,
+        }
+
+        def write() -> None:
+            tensors = state.optimizer_tensors(self.optimizer)
+            state.write_checkpoint(self.folder, progress.step, self.task, tensors, values)
+            best = None if progress.best is None else progress.best["step"]
+            state.remove_old(self.folder, self.settings.save_total_limit, best)
+
+        self.together(write)
+
+    def load(self, folder: Path) -> None:
+        """Go back to the moment of a checkpoint."""
+        tensors, values = state.read_checkpoint(folder)
+        if values["task"] != self.task.name:
+            raise InputError(f"{folder} was training {values['task']}, and this is {self.task.name}")
+        before, now = values["settings"], self.settings.to_dict()
+        other = [name for name in now if name != "output_dir" and before.get(name) != now[name]]
+        if other:
+            told = ", ".join(f"{name} {now[name]!r} (was {before.get(name)!r})" for name in other)
+            log.warning("going on with other settings than before: %s", told)
+        self.batches.load_state_dict(values["data"])
+        state.load_model(folder, self.task)
+        state.load_optimizer(self.optimizer, tensors)
+        self.schedule.load_state_dict(values["schedule"])
+        for group, rate in zip(self.optimizer.param_groups, values["rates"], strict=True):
+            group["lr"] = rate
+        if values["scaler"] and self.scaler.is_enabled():
+            self.scaler.load_state_dict(values["scaler"])
+        self.progress = Progress(**{name: values[name] for name in vars(Progress())})
+        self.metrics = values["metrics"]
+        if self.ranks.rank < len(values["random"]):
+            state.load_random_state(values["random"][self.ranks.rank])
+        if len(values["random"]) != self.ranks.size:
+            log.warning("%d ranks go on where %d were: dropout will differ", self.ranks.size, len(values["random"]))
+
+    def together(self, action: Any) -> None:
+        """Let the first rank do something; if it fails, it fails in all, and none waits for the others."""
+        error: GlassformerError | None = None
+        if self.ranks.leads:
+            try:
+                action()
+            except GlassformerError as problem:
+                error = problem
+        told = self.ranks.gather(None if error is None else str(error))[0]
+        if error is not None:
+            raise error
+        if told is not None:
+            raise TrainingError(f"the first rank could not go on: {told}")
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of this process: the one named, or the accelerator if there is one."""
+    if name == "auto":
+        name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from None
+
+
+def freeze_parts(task: Task, settings: TrainSettings) -> None:
+    """Keep parts of a model from learning, as the settings ask."""
+    if settings.freeze:
+        freeze(task.trainable, *settings.freeze)
+    if settings.freeze_layers:
+        body = task.model.base_model
+        layers = body.encoder.layer
+        if settings.freeze_layers > len(layers):
+            raise InputError(f"freeze_layers must be at most {len(layers)}, got {settings.freeze_layers}")
+        for part in (body.embeddings, *layers[: settings.freeze_layers]):
+            freeze(part)
+
+
+@contextlib.contextmanager
+def signals() -> Iterator[list[str]]:
+    """The names of signals that ask for an end, as they come: the step is finished and saved first.
+
+    A second one of a kind is not waited for.
+    """
+    caught: list[str] = []
+    before: dict[int, Any] = {}
+
+    def note(number: int, _: Any) -> None:
+        caught.append(signal.Signals(number).name)
+        signal.signal(number, before[number])
+
+    with contextlib.suppress(ValueError):  # outside the main thread there are no signals
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before[number] = signal.signal(number, note)
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,218 @@
+"""Going on: bit for bit from every step, after kills at any moment, with the last checkpoint always whole."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer
+from glassformer.checkpoints import files
+from glassformer.errors import CheckpointError, InputError
+from glassformer.train import state
+from glassformer.train.settings import TrainSettings
+from glassformer.train.trainer import Trainer
+
+from .small import ROWS, TEXTS, classifier, same, weights, writer
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def settings(folder: Path, **others) -> TrainSettings:
+    values = {
+        "output_dir": str(folder),
+        "tokens_per_batch": 16,
+        "gradient_accumulation_steps": 2,
+        "num_train_epochs": 3,
+        "learning_rate": 1e-2,
+        "warmup_steps": 2,
+        "save_steps": 1,
+        "save_total_limit": None,
+        "logging_steps": 2,
+        "report": False,
+    }
+    return TrainSettings(**{**values, **others})
+
+
+@pytest.mark.parametrize("make, rows", [(classifier, ROWS), (writer, TEXTS)])
+def test_every_step_goes_on_bit_for_bit(tmp_path, make, rows):
+    """Dropout, accumulation, mid-epoch, schedule: all in the weights."""
+    whole = make(tmp_path / "vocabulary")
+    trainer = Trainer(whole, rows, rows[:4], settings(tmp_path / "whole"))
+    result = trainer.train()
+    found = state.checkpoints_in(tmp_path / "whole")
+    assert list(found) == list(range(1, trainer.total + 1)) and trainer.total >= 6
+    assert result.step == trainer.total and result.stopped_by is None
+    assert len(trainer.batches.plan(0)) > 1  # so that some stand in the middle of an epoch
+    for step, folder in found.items():
+        task = make(tmp_path / "vocabulary", seed=99) if make is classifier else make(tmp_path / "vocabulary")
+        torch.manual_seed(step)
+        again = Trainer(task, rows, rows[:4], settings(tmp_path / f"again-{step}"))
+        assert again.train(resume=folder).metrics == result.metrics
+        assert same(weights(task), weights(whole)), step
+        mine, right = again.optimizer.state_dict()["state"], trainer.optimizer.state_dict()["state"]
+        assert all(torch.equal(mine[i][key], right[i][key]) for i in right for key in right[i]), step
+
+
+def test_a_checkpoint_is_an_ordinary_one(tmp_path):
+    task = classifier(tmp_path / "vocabulary")
+    Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
+    folder = tmp_path / "run" / "checkpoint-2"
+    loaded = glassformer.AutoModelForSequenceClassification.from_pretrained(folder)
+    assert same(dict(loaded.state_dict()), weights(task))
+    assert same(
+        dict(glassformer.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run").state_dict()),
+        weights(task),
+    )
+    assert glassformer.pipeline("text-classification", model=str(folder))("so bad")
+
+
+def test_random_numbers_go_on(tmp_path):
+    state.seed_all(3)
+    random.gauss(0, 1), np.random.randn(), torch.randn(3)
+    stored = json.loads(json.dumps(state.random_state()))
+    drawn = random.gauss(0, 1), random.random(), np.random.randn(), torch.randn(5).tolist()
+    state.seed_all(4)
+    state.load_random_state(stored)
+    assert (random.gauss(0, 1), random.random(), np.random.randn(), torch.randn(5).tolist()) == drawn
+
+
+def test_only_the_newest_and_the_best_are_kept(tmp_path):
+    run = tmp_path / "run"
+    for step in (2, 4, 6, 8, 10):
+        (run / f"checkpoint-{step}").mkdir(parents=True)
+        (run / f"checkpoint-{step}" / state.VALUES).write_text("{}")
+    state.remove_old(run, 2, best=4)
+    assert list(state.checkpoints_in(run)) == [4, 8, 10]
+    state.remove_old(run, None, best=None)
+    assert sorted(path.name for path in run.iterdir()) == ["checkpoint-10", "checkpoint-4", "checkpoint-8"]
+
+
+def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
+    task = classifier(tmp_path / "vocabulary")
+    trainer = Trainer(task, ROWS, None, settings(tmp_path / "run", save_total_limit=1))
+    Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=1)).train()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run" / "checkpoint-1").iterdir()}
+    trainer.begin(True)
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    trainer.progress.step = 2
+    with pytest.raises(CheckpointError, match="no space left on device; older checkpoints are intact"):
+        trainer.save()
+    monkeypatch.undo()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run" / "checkpoint-1").iterdir()} == before
+    assert not [path.name for path in (tmp_path / "run").iterdir() if "tmp" in path.name or path.name == "checkpoint-2"]
+
+
+def test_what_killed_runs_left_is_removed(tmp_path):
+    run = tmp_path / "run"
+    dead = subprocess.Popen([sys.executable, "-c", "pass"])
+    dead.wait()
+    stale = run / f".checkpoint-3.{dead.pid}-0011aabb.glassformer-tmp"
+    used = run / f".checkpoint-3.{os.getppid()}-0011aabb.glassformer-tmp"
+    for folder in (stale, used, run / "checkpoint-7"):  # the last is no checkpoint: it was never finished
+        folder.mkdir(parents=True)
+    state.remove_leftovers(run)
+    assert not stale.exists() and used.exists()
+    assert state.checkpoints_in(run) == {}
+
+
+def test_other_rows_or_another_run_are_refused(tmp_path):
+    task = classifier(tmp_path / "vocabulary")
+    Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
+    with pytest.raises(InputError, match="holds checkpoints of a run, the last of step 2; resume it"):
+        Trainer(task, ROWS, None, settings(tmp_path / "run")).train()
+    with pytest.raises(InputError, match="was reading 10 rows, in an order that these 9 do not have"):
+        Trainer(task, ROWS[1:], None, settings(tmp_path / "run")).train(resume=True)
+    with pytest.raises(InputError, match="was training text-classification, and this is text-generation"):
+        Trainer(writer(tmp_path / "vocabulary"), TEXTS, None, settings(tmp_path / "run")).train(resume=True)
+    with pytest.raises(InputError, match="is no checkpoint of a training run"):
+        Trainer(task, ROWS, None, settings(tmp_path / "other")).train(resume=tmp_path)
+
+
+def test_other_settings_are_told(tmp_path, caplog):
+    task = classifier(tmp_path / "vocabulary")
+    Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
+    Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=3, weight_decay=0.5)).train(resume=True)
+    assert "max_steps 3 (was 2), weight_decay 0.5 (was 0.01)" in caplog.text
+
+
+SCRIPT = """
+import sys, torch
+torch.set_num_threads(1)
+from pathlib import Path
+from tests.train.small import ROWS, classifier
+from tests.train.test_resume import settings
+from glassformer.train.trainer import Trainer
+folder = Path(sys.argv[1])
+trainer = Trainer(classifier(folder / "vocabulary"), ROWS, ROWS[:3], settings(folder / "run", **eval(sys.argv[2])))
+print("ready", flush=True)
+print("ended:", trainer.train(resume=True).stopped_by, flush=True)
+"""
+
+
+def start(folder: Path, **others) -> subprocess.Popen:
+    arguments = [sys.executable, "-c", SCRIPT, str(folder), repr(others)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(arguments, cwd=ROOT, env=environment, text=True, **quiet)
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_kills_at_any_moment_lose_nothing(tmp_path):
+    """kill -9 again and again, in steps and in saves; what is left ends with the weights of a run left alone."""
+    many = {"num_train_epochs": 8, "save_total_limit": 2}
+    whole = classifier(tmp_path / "vocabulary")
+    Trainer(whole, ROWS, ROWS[:3], settings(tmp_path / "whole", **{**many, "save_steps": 1000})).train()
+    draw = random.Random(5)
+    torn = 0
+    for _ in range(20):
+        child = os.fork()
+        if child == 0:
+            try:
+                task = classifier(tmp_path / "vocabulary")
+                Trainer(task, ROWS, ROWS[:3], settings(tmp_path / "run", **many)).train(resume=True)
+            finally:
+                os._exit(0)
+        time.sleep(draw.uniform(0.1, 0.4))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        torn += any("tmp" in path.name for path in (tmp_path / "run").glob(".*"))
+        for folder in state.checkpoints_in(tmp_path / "run").values():
+            state.read_checkpoint(folder)
+            glassformer.AutoModelForSequenceClassification.from_pretrained(folder)
+    task = classifier(tmp_path / "vocabulary")
+    Trainer(task, ROWS, ROWS[:3], settings(tmp_path / "run", **many)).train(resume=True)
+    assert torn, "no run was killed while it saved"
+    assert same(weights(task), weights(whole))
+    assert not list((tmp_path / "run").glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_saves_and_ends(tmp_path, name):
+    constant = {"lr_scheduler_type": "constant", "save_steps": 100_000, "eval_steps": 100_000}
+    process = start(tmp_path, max_steps=100_000, **constant)
+    time.sleep(1)
+    process.send_signal(getattr(signal, name))
+    out, _ = process.communicate(timeout=60)
+    assert out == f"ended: {name}\n" and process.returncode == 0
+    ((step, folder),) = state.checkpoints_in(tmp_path / "run").items()
+    alone = classifier(tmp_path / "vocabulary")
+    Trainer(alone, ROWS, None, settings(tmp_path / "alone", max_steps=step, **constant)).train()
+    stored = glassformer.AutoModelForSequenceClassification.from_pretrained(folder)
+    assert same(dict(stored.state_dict()), weights(alone))
