@@ -168,9 +168,9 @@ def test_progress_of_work_that_goes_on(clock, capsys):
     assert capsys.readouterr().err == "work: 99 of 100 rows, 1 rows/s, 0:00:01 left\n"
 
 
-def test_rows_are_numbered_from_where_the_work_goes_on(classifier):
+def test_rows_are_numbered_from_where_the_work_goes_on(task):
     with pytest.raises(InputError, match="row 41: "):
-        list(answers(classifier, ["so good", None], first=40))
+        list(run.answers(task, ["so good", None], first=40))
 
 
 def test_progress_of_an_endless_source(clock, capsys):

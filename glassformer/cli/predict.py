@@ -1,0 +1,276 @@
+"""`glass predict`: the answers of any task, for texts or for files of any length."""
+
+from __future__ import annotations
+
+import json as json_format
+import logging
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from ..errors import DataError, InputError, refuse_unknown
+from .generate import as_value, harmless
+from .reading import Reading, answered, count_of, items_of
+from .show import print_table
+
+if TYPE_CHECKING:
+    from ..data.readers import Rows
+    from ..data.row import Row, Skipped
+    from ..tasks.base import Task
+
+log = logging.getLogger("glassformer")
+
+FLUSHED = 1.0  # seconds between two moments at which answers are handed to the system
+SHOWN = 60  # characters of a text in a table
+
+
+def predict(
+    task: Positional[Annotated[str, arg(metavar="TASK")]],
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    texts: Positional[Annotated[tuple[str, ...], arg(metavar="TEXT")]] = (),
+    /,
+    *,
+    reading: Annotated[Reading, arg(name="")] = Reading(),  # noqa: B008
+    output: Annotated[str, arg(metavar="FILE", aliases=["-o"])] = "-",
+    option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
+    on_bad: Literal["raise", "skip"] = "raise",
+    restart: bool = False,
+    batch_tokens: Annotated[int | None, arg(metavar="N")] = None,
+    device: Annotated[str | None, arg(metavar="DEVICE")] = None,
+    json: bool = False,
+) -> int:
+    """Classify, tag, answer, fill in, continue: any task, for texts or for files of rows.
+
+    Tasks: text-classification (sentiment-analysis), token-classification (ner), question-answering, fill-mask,
+    text-generation, zero-shot-classification, next-sentence, multiple-choice, sentence-similarity, feature-extraction.
+
+    Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}. A run that was
+    stopped goes on when the same command is given again.
+
+    examples:
+      glass predict text-classification ./sst2 "so good" "so bad"
+      glass predict question-answering ./squad "Who wrote it?" "It was written by Ada."
+      glass predict fill-mask ./bert-base-uncased "Paris is the [MASK] of France." --option top_k=3
+      glass predict ner ./tagger --input letters.csv --column text=body --output found.jsonl
+      cat lines.txt | glass predict text-classification ./sst2 --input - --on-bad skip > answers.jsonl
+
+    Args:
+        task: What to do.
+        model: A checkpoint folder or a name on the hub.
+        texts: Texts, each answered; the columns of one row for a task that reads several, such as question and
+            context. Put -- before one that starts with a dash.
+        reading: Rows from files instead of TEXT.
+        output: Where answers to --input go; - is standard output.
+        option: An option of the task, such as top_k=3; can be given several times.
+        on_bad: What to do at a row that cannot be used: stop and tell its file and line, or skip and count it.
+        restart: Begin anew even if there is a result already.
+        batch_tokens: How many tokens go through the model at once.
+        device: Where to compute, such as cpu or cuda.
+        json: Print answers to TEXT as JSON too, an object in each line.
+    """
+    if bool(texts) == bool(reading.input):
+        raise InputError("give texts, or --input with a file of rows" + (", not both" if texts else ""))
+    if texts and (output != "-" or restart or on_bad != "raise"):
+        raise InputError("--output, --restart and --on-bad are for --input with a file of rows")
+    if restart and output == "-":
+        raise InputError("--restart is for --output with a file")
+    if batch_tokens is not None and batch_tokens < 1:
+        raise InputError(f"--batch-tokens must be 1 or more, got {batch_tokens}")
+    options = read_options(task, option)
+    if texts:
+        given = row_of(task, texts)
+        worker = load(task, model, device, options)
+        return answer_texts(worker, given, batch_tokens, json)
+    rows = reading.rows(columns_of(task))
+    worker = load(task, model, device, options, from_file=True)
+    job = Job(worker, rows, on_bad, batch_tokens)
+    if output == "-":
+        return job.print()
+    about = {"task": worker.name, "model": model, "options": options, **reading.settings()}
+    return job.write(output, about, restart)
+
+
+# --- the task ---------------------------------------------------------------------------------------------------------
+
+
+def read_options(task: str, given: Iterable[str]) -> dict[str, Any]:
+    from ..tasks.registry import task_class
+
+    kind, options = task_class(task), {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--option takes NAME=VALUE, got {text!r}")
+        refuse_unknown([name], kind.option_names(), kind.name)
+        if name in options:
+            raise InputError(f"--option {name} is given twice: {options[name]!r} and {value!r}")
+        options[name] = as_value(value)
+    return options
+
+
+def columns_of(task: str) -> tuple[str, ...]:
+    from ..tasks.registry import task_class
+
+    return task_class(task).columns.inputs
+
+
+def row_of(task: str, texts: tuple[str, ...]) -> list[Any]:
+    """Typed texts as rows: each one, or all of them together where a row has several columns."""
+    from ..tasks.registry import task_class
+
+    kind = task_class(task)
+    needed = kind.columns.needed
+    if len(needed) == 1:
+        return list(texts)
+    values: list[Any] = list(texts)
+    if needed[-1] in kind.columns.lists and len(texts) >= len(needed):
+        values[len(needed) - 1 :] = [list(texts[len(needed) - 1 :])]
+    if len(values) != len(needed):
+        raise InputError(f"{kind.name} reads {', '.join(needed)}: give a text for each, got {len(texts)}")
+    return [dict(zip(needed, values, strict=True))]
+
+
+def load(task: str, model: str, device: str | None, options: dict[str, Any], from_file: bool = False) -> Task:
+    from ..tasks.pipeline import pipeline
+
+    worker = pipeline(task, model=model, device=device, **options).worker
+    if from_file and "split_special_tokens" not in options:  # a file may come from anyone
+        worker = worker.asked(split_special_tokens=not worker.needs_special_tokens)
+    return worker
+
+
+# --- answers to texts -------------------------------------------------------------------------------------------------
+
+
+def answer_texts(worker: Task, given: list[Any], budget: int | None, as_json: bool) -> int:
+    from ..tasks.run import BUDGET, answers
+
+    found = list(answers(worker, given, budget=budget or BUDGET, numbered=len(given) > 1))
+    if as_json:
+        for number, answer in enumerate(found):
+            print(json_line(number, answer))
+        return 0
+    if worker.name == "feature-extraction":
+        raise InputError("feature-extraction answers with many numbers; --json prints them")
+    rows, names = [], {}
+    for row, answer in zip(given, found, strict=True):
+        text = row if isinstance(row, str) else row[worker.columns.needed[0]]
+        for each in entries(answer):
+            rows.append((text, each))
+            names |= dict.fromkeys(each)
+    cells = [(short(text), *(cell(each.get(name, "")) for name in names)) for text, each in rows]
+    print_table((worker.columns.needed[0], *names), cells)
+    return 0
+
+
+def entries(answer: Any) -> list[dict[str, Any]]:
+    """What an answer holds, however deep in lists.
+
+    >>> entries([[{"label": "a"}], [{"label": "b"}]]), entries(0.5)
+    ([{'label': 'a'}, {'label': 'b'}], [{'answer': 0.5}])
+    """
+    if isinstance(answer, list):
+        return [entry for each in answer for entry in entries(each)] or [{"answer": "nothing"}]
+    return [answer] if isinstance(answer, dict) else [{"answer": answer}]
+
+
+def cell(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(cell, value))
+    return f"{value:.4f}" if isinstance(value, float) else harmless(str(value)).replace("\n", "\\n")
+
+
+def short(text: str) -> str:
+    text = cell(text)
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+def json_line(number: int, answer: Any) -> str:
+    return json_format.dumps({"row": number, "answer": answer}, ensure_ascii=False, default=lambda one: one.tolist())
+
+
+# --- answers to files -------------------------------------------------------------------------------------------------
+
+
+class Job:
+    """All rows of files through one task."""
+
+    def __init__(self, worker: Task, rows: Rows, on_bad: str, budget: int | None) -> None:
+        from ..data.row import Skipped
+
+        self.worker, self.rows, self.on_bad, self.budget = worker, rows, on_bad, budget
+        self.skipped: Skipped = Skipped()
+        self.count = 0
+
+    def bad(self, fault: DataError) -> None:
+        if self.on_bad == "raise":
+            raise fault
+        self.skipped.add(fault)
+
+    def lines(
+        self, items: Iterator[Row | DataError], first: int, show: bool | None, total: int | None
+    ) -> Iterator[str]:
+        from ..tasks.progress import watched
+
+        found = answered(self.worker, items, self.bad, first=first, budget=self.budget)
+        for number, _, answer in watched(found, total, show, self.worker.name, first):
+            self.count += 1
+            yield json_line(number, answer)
+
+    def print(self) -> int:
+        show = False if sys.stdout.isatty() else None
+        for line in self.lines(items_of(self.rows), 0, show, None):
+            print(line, flush=True)
+        return self.finish()
+
+    def write(self, output: str, about: dict[str, Any], restart: bool) -> int:
+        """Write the answers to a file, behind those that it holds from a run before."""
+        from .resume import Run, fingerprint_of_model, fingerprint_of_rows
+
+        files = {"rows": fingerprint_of_rows(self.rows), "weights": fingerprint_of_model(about["model"])}
+        run = Run(output)
+        run.begin({**about, **files}, restart)
+        with run.opened() as file:
+            first, self.count = complete_lines(file, run.output)
+            self.skipped.count = first - self.count
+            items = items_of(self.rows)
+            for _ in range(first):
+                if next(items, None) is None:
+                    raise InputError(f"{output} holds {first} answers, and the input has fewer rows now")
+            due = time.monotonic() + FLUSHED
+            for line in self.lines(items, first, True, count_of(self.rows)):
+                file.write(line.encode("utf-8", "backslashreplace") + b"\n")  # half a character stays as JSON spells it
+                if time.monotonic() >= due:
+                    file.flush()
+                    due = time.monotonic() + FLUSHED
+        code = self.finish()
+        run.end()
+        return code
+
+    def finish(self) -> int:
+        if self.skipped.count and not self.count:
+            raise DataError(f"not one row could be used: {self.skipped}")
+        if self.skipped.count:
+            log.warning("%s", self.skipped)
+        return 0
+
+
+def complete_lines(file: BinaryIO, path: Path) -> tuple[int, int]:
+    """The number of the row to go on with, and how many are answered; a line that was torn is cut off."""
+    count = end = 0
+    last = b""
+    for line in file:
+        if line.endswith(b"\n"):
+            count, end, last = count + 1, end + len(line), line
+    file.truncate(end)
+    file.seek(end)
+    if not count:
+        return 0, 0
+    try:
+        return json_format.loads(last)["row"] + 1, count
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"the last line of {path} is no answer of a run before; --restart begins anew") from None

@@ -1,0 +1,275 @@
+"""glass predict: every task from the shell, whole files, runs that are killed and go on."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import glassformer
+from glassformer import pipeline
+from glassformer.cli.main import main
+
+from ..models.architectures import tiny_bert
+from ..tasks.conftest import close, save
+from ..tasks.tiny import VOCAB
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = ["so good", "the cat sat on the mat in the park .", "我爱北京天安门", "today is so bad !", "the film"]
+CLASSIFY = "text-classification"
+
+
+def make(folder: Path, kind: str, seed: int = 0) -> Path:
+    torch.manual_seed(seed)
+    model = getattr(glassformer, f"BertFor{kind}")(tiny_bert(vocab_size=len(VOCAB), hidden_act="gelu")).eval()
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return save(folder, model)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    kinds = "SequenceClassification QuestionAnswering MaskedLM MultipleChoice".split()
+    return {kind: make(folder / kind, kind) for kind in kinds}
+
+
+@pytest.fixture(scope="module")
+def folder(models) -> Path:
+    return models["SequenceClassification"]
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    path = tmp_path / "rows.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+def run(capsys, *arguments: object, code: int = 0) -> tuple[str, str]:
+    assert main(["predict", *map(str, arguments)]) == code
+    shown = capsys.readouterr()
+    return shown.out, shown.err
+
+
+def parsed(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def numbered(answers: list) -> list[dict]:
+    return [{"row": number, "answer": answer} for number, answer in enumerate(answers)]
+
+
+def test_texts_in_a_table_and_as_json(folder, capsys):
+    answers = [pipeline(CLASSIFY, folder)(text)[0] for text in TEXTS[:2]]
+    shown, _ = run(capsys, CLASSIFY, folder, *TEXTS[:2])
+    header, *lines = shown.splitlines()
+    assert header.split() == ["text", "label", "score"]
+    assert lines[0].split("  ")[0] == "so good"
+    assert [line.split()[-2:] for line in lines] == [[one["label"], f"{one['score']:.4f}"] for one in answers]
+    close(parsed(run(capsys, CLASSIFY, folder, *TEXTS[:2], "--json")[0]), numbered(answers))
+
+
+def test_texts_are_the_columns_of_one_row(models, capsys):
+    reader = models["QuestionAnswering"]
+    ours = parsed(run(capsys, "question-answering", reader, "who sat ?", TEXTS[1], "--json")[0])
+    close(ours, numbered([pipeline("question-answering", reader)(question="who sat ?", context=TEXTS[1])]))
+    ours = parsed(run(capsys, "multiple-choice", models["MultipleChoice"], "the", "cat", "dog", "film", "--json")[0])
+    assert len(ours[0]["answer"]["scores"]) == 3
+    said = run(capsys, "question-answering", reader, "who sat ?", code=1)[1]
+    assert "question-answering reads question, context: give a text for each, got 1" in said
+
+
+def test_options_are_checked(models, capsys):
+    filled = parsed(run(capsys, "fill-mask", models["MaskedLM"], "the [MASK] sat", "--option", "top_k=3", "--json")[0])
+    assert len(filled[0]["answer"]) == 3
+    for option, said in (
+        ("topk=3", "did you mean 'top_k'?"),
+        ("top_k", "--option takes NAME=VALUE, got 'top_k'"),
+        ("top_k=none", "top_k"),
+    ):
+        _, told = run(capsys, "fill-mask", models["MaskedLM"], "the [MASK] sat", "--option", option, code=1)
+        assert said in told
+        assert told.count("\n") == 1
+
+
+def test_rows_of_files_and_of_standard_input(folder, file, tmp_path, capsys, monkeypatch):
+    answers = numbered([pipeline(CLASSIFY, folder)(text)[0] for text in TEXTS])
+    close(parsed(run(capsys, CLASSIFY, folder, "--input", file)[0]), answers)
+    close(parsed(run(capsys, CLASSIFY, folder, "--input", file, "--batch-tokens", 8, "--device", "cpu")[0]), answers)
+    table = tmp_path / "rows.csv"
+    table.write_text("id,sentence\n" + "".join(f"{i},{text}\n" for i, text in enumerate(TEXTS)), encoding="utf-8")
+    for column in ("sentence", "1"):
+        close(parsed(run(capsys, CLASSIFY, folder, "--input", table, "--column", f"text={column}")[0]), answers)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(file.read_bytes())))
+    close(parsed(run(capsys, CLASSIFY, folder, "--input", "-")[0]), answers)
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(rows.encode())))
+    close(parsed(run(capsys, CLASSIFY, folder, "--input", "-", "--format", "jsonl")[0]), answers)
+
+
+def test_special_tokens_in_files_are_text(folder, models, tmp_path, capsys):
+    file = tmp_path / "rows.txt"
+    file.write_text("good [SEP] bad\n")
+    typed = parsed(run(capsys, CLASSIFY, folder, "good [SEP] bad", "--json")[0])
+    assert parsed(run(capsys, CLASSIFY, folder, "--input", file)[0]) != typed
+    kept = run(capsys, CLASSIFY, folder, "--input", file, "--option", "split_special_tokens=False")[0]
+    close(parsed(kept), typed)
+    file.write_text("the [MASK] sat\n")  # without its mask there would be nothing to fill
+    assert parsed(run(capsys, "fill-mask", models["MaskedLM"], "--input", file)[0])[0]["answer"]
+
+
+def test_bad_rows_are_named_or_skipped_and_counted(folder, tmp_path, capsys):
+    file, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    long = json.dumps({"text": "the " * 500})
+    file.write_text(
+        '{"text": "so good"}\n{"text": \n{"text": "so bad"}\n' + long + '\n{"text": "the film"}\n{"a": 1}\n'
+    )
+    shown, said = run(capsys, CLASSIFY, folder, "--input", file, code=1)
+    assert [one["row"] for one in parsed(shown)] == [0]  # what stands before the bad row is answered
+    assert f"{file}, line 2: " in said
+    said = run(capsys, CLASSIFY, folder, "--input", file, "--on-bad", "skip", "--output", output)[1]
+    assert [one["row"] for one in parsed(output.read_text())] == [0, 2, 4]
+    assert "note: 3 rows skipped: " in said
+    assert all(f"{file}, line {line}: " in said for line in (2, 4, 6))
+    assert "truncation=True" in said
+    file.write_text(long + "\n")
+    output.unlink()
+    assert "not one row could be used" in run(capsys, CLASSIFY, folder, "--input", file, "--on-bad", "skip", code=1)[1]
+
+
+def test_a_damaged_file_is_told_behind_what_could_be_read(folder, tmp_path, capsys):
+    import gzip
+
+    packed = tmp_path / "rows.txt.gz"
+    packed.write_bytes(gzip.compress(os.urandom(4000).hex().encode() + b"\nso good\n" * 5000)[:-20])
+    shown, said = run(capsys, CLASSIFY, folder, "--input", packed, "--on-bad", "skip", code=1)
+    assert len(parsed(shown)) > 100
+    assert "damaged" in said
+
+
+def test_a_finished_result_stands_alone(folder, file, tmp_path, capsys):
+    output = tmp_path / "out.jsonl"
+    run(capsys, CLASSIFY, folder, "--input", file, "--output", output)
+    close(parsed(output.read_text()), numbered([pipeline(CLASSIFY, folder)(text)[0] for text in TEXTS]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "rows.txt"]
+    assert "--restart replaces it" in run(capsys, CLASSIFY, folder, "--input", file, "--output", output, code=1)[1]
+    before = output.read_bytes()
+    run(capsys, CLASSIFY, folder, "--input", file, "--output", output, "--restart")
+    assert output.read_bytes() == before
+
+
+def begun(folder, file, output, capsys) -> None:
+    """A run that a bad fifth row stopped; the bad row is then mended without a change of the file's size."""
+    run(capsys, CLASSIFY, folder, "--input", file, "--output", output, code=1)
+    assert [one["row"] for one in parsed(output.read_text())] == [0, 1, 2, 3]
+
+
+def test_a_stopped_run_goes_on(folder, tmp_path, capsys):
+    file, output, whole = tmp_path / "rows.jsonl", tmp_path / "out.jsonl", tmp_path / "whole.jsonl"
+    rows = [json.dumps({"text": text}) for text in TEXTS]
+    file.write_text("\n".join([*rows[:4], "{", rows[4]]) + "\n")
+    begun(folder, file, output, capsys)
+    with open(output, "ab") as torn:
+        torn.write(b'{"row": 5, "ans')
+    said = run(capsys, CLASSIFY, folder, "--input", file, "--output", output, "--on-bad", "skip")[1]
+    assert "1 row skipped" in said
+    run(capsys, CLASSIFY, folder, "--input", file, "--output", whole, "--on-bad", "skip")
+    close(parsed(output.read_text()), parsed(whole.read_text()))
+    assert not list(tmp_path.glob("*.run.json"))
+
+
+@pytest.mark.parametrize("changed", ["input", "option", "model", "task"])
+def test_a_changed_run_does_not_go_on(changed, folder, tmp_path, capsys):
+    file, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    rows = [json.dumps({"text": text}) for text in TEXTS]
+    file.write_text("\n".join([*rows[:4], "{", rows[4]]) + "\n")
+    begun(folder, file, output, capsys)
+    task, model, more = CLASSIFY, folder, ["--on-bad", "skip"]
+    if changed == "input":
+        file.write_text(file.read_text().replace("so good", "so cool"))
+    elif changed == "option":
+        more += ["--option", "top_k=1"]
+    elif changed == "model":
+        model = make(tmp_path / "model", "SequenceClassification", seed=1)
+    else:
+        task = "feature-extraction"
+    arguments = (task, model, "--input", file, "--output", output, *more)
+    said = run(capsys, *arguments, code=1)[1]
+    assert "was begun from something else" in said
+    assert "--restart begins anew" in said
+    assert len(parsed(output.read_text())) == 4
+    run(capsys, *arguments, "--restart")
+    assert [one["row"] for one in parsed(output.read_text())] == [0, 1, 2, 3, 5]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_killed_run_goes_on_and_the_result_is_whole(folder, tmp_path, capsys):
+    file, output = tmp_path / "rows.txt", tmp_path / "out.jsonl"
+    texts = [f"{TEXTS[i % 5]} {'the ' * (i % 20)}" for i in range(6000)]
+    file.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    arguments = ["predict", CLASSIFY, str(folder), "--input", str(file), "--output", str(output)]
+    glass = [sys.executable, "-m", "glassformer.cli.main", *arguments, "--batch-tokens", "64"]
+    process = subprocess.Popen(glass, cwd=ROOT, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not output.exists() or output.stat().st_size < 1000:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    held = output.read_bytes().count(b"\n")
+    assert 0 < held < 6000
+    assert (tmp_path / "out.jsonl.run.json").exists()
+    assert main(arguments) == 0
+    answers = parsed(output.read_text())
+    assert [one["row"] for one in answers] == list(range(6000))
+    close(answers[held - 3 : held + 3], numbered(list(pipeline(CLASSIFY, folder)(texts)))[held - 3 : held + 3])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "rows.txt"]
+
+
+def test_only_one_process_writes_a_result(folder, file, tmp_path, capsys):
+    fcntl = pytest.importorskip("fcntl")
+    (tmp_path / "rows.jsonl").write_text('{"text": "so good"}\n{\n')
+    arguments = (CLASSIFY, folder, "--input", tmp_path / "rows.jsonl", "--output", tmp_path / "out.jsonl")
+    run(capsys, *arguments, code=1)
+    with open(tmp_path / "out.jsonl", "ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert "is being written by another process" in run(capsys, *arguments, code=1)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give texts, or --input with a file of rows"),
+        (["a", "--input", "x.txt"], "not both"),
+        (["a", "--output", "x"], "are for --input with a file of rows"),
+        (["--input", "x.txt", "--restart"], "--restart is for --output with a file"),
+        (["a", "--batch-tokens", "0"], "--batch-tokens must be 1 or more, got 0"),
+        (["--input", "no.txt"], "there is no file 'no.txt'"),
+        (["--input", "-", "--column", "txet=a"], "there is no 'txet' to be read, did you mean 'text'?"),
+        (["a", "--device", "nowhere"], "device 'nowhere' cannot be used"),
+    ],
+)
+def test_wrong_use_is_one_line(folder, arguments, said, capsys):
+    shown, told = run(capsys, CLASSIFY, folder, *arguments, code=1)
+    assert said in told
+    assert told.count("\n") == 1
+    assert not shown
+
+
+def test_a_task_that_is_misspelt_is_told(folder, capsys):
+    assert "did you mean 'fill-mask'?" in run(capsys, "fill-masks", folder, "a", code=1)[1]
+
+
+def test_an_untrained_head_does_not_answer(models, capsys):
+    assert "would answer at random" in run(capsys, CLASSIFY, models["QuestionAnswering"], "so good", code=1)[1]
