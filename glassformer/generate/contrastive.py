@@ -19,7 +19,8 @@ def contrast(job: Job, make_reader: ReaderMaker) -> Iterator[list[tuple[int, int
     settings = job.settings
     progress = Progress(job)
     reader = make_reader(room(job, job.prompts))
-    scores = reader.begin(job.prompts, settings.top_k)  # B V
+    width = min(settings.top_k, job.words)
+    scores = reader.begin(job.prompts, width)  # B V
     states = reader.prompt_states
     before = F.normalize(states, dim=-1)  # B T C: what was said
     padding = torch.where((states == 0).all(-1), -float("inf"), 0.0)  # B T
@@ -27,7 +28,7 @@ def contrast(job: Job, make_reader: ReaderMaker) -> Iterator[list[tuple[int, int
     while True:
         scores = job.apply_rules(progress.open_texts(), scores)
         progress.note(scores)
-        chances, candidates = scores.softmax(-1).topk(settings.top_k)  # B K
+        chances, candidates = scores.softmax(-1).topk(width)  # B K
         following = reader.read(candidates, parent[:, None].expand_as(candidates))  # B K V
         states = F.normalize(reader.states, dim=-1)  # B K C
         likeness = (states @ before.transpose(1, 2) + padding[:, None]).amax(-1)  # B K

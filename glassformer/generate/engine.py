@@ -37,6 +37,7 @@ class Generation:
         generation_config: GenerationConfig | None = None,
         *,
         attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
         generator: Any = None,
         tokenizer: Any = None,
         encoder_hidden_states: Tensor | None = None,
@@ -45,6 +46,8 @@ class Generation:
     ):
         if not model.base_model.is_decoder:
             raise InputError(f"{type(model).__name__} sees the words it should predict: load it with is_decoder=True")
+        if token_type_ids is not None and bool(token_type_ids.any()):
+            raise InputError("generation reads one text: token_type_ids other than 0 are not used")
         self.model = model
         source = {"encoder_hidden_states": encoder_hidden_states, "encoder_attention_mask": encoder_attention_mask}
         self.source = {name: value for name, value in source.items() if value is not None}
@@ -71,6 +74,7 @@ class Generation:
             generators=make_generators(generator, len(prompts) * copies, model.device),
             says_stop=stop_strings(plan.settings.stop_strings, tokenizer),
             context=model.config.max_position_embeddings,
+            words=model.config.vocab_size,
         )
 
     def make_reader(self, room: int) -> Reader | Rereader:

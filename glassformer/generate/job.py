@@ -28,6 +28,7 @@ class Job:
     generators: Generators
     says_stop: Callable[[History], bool]  # whether new tokens end in a string that stops them
     context: int  # how many tokens the model reads at once
+    words: int  # the size of its vocabulary
 
     def apply_rules(self, texts: list[Text], scores: Tensor) -> Tensor:
         for rule in self.rules:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError
+from ..nn import bare
 from ..nn.attention import SelfAttention, prune_attention
-from ..nn.cache import own_and_crossed
+from ..nn.cache import Room, own_and_crossed
 from ..nn.feedforward import AddNorm, Intermediate, in_chunks
 from ..nn.stream import Layout
 from .body import LayerStack
@@ -82,6 +83,21 @@ class BertLayer(nn.Module):
 
     def feed_forward_chunk(self, attention_output: Tensor) -> Tensor:
         return self.output(self.intermediate(attention_output), attention_output)
+
+    def bare(self) -> bare.Step | None:
+        """`forward` for one token of every continuation, without its modules; None with relative positions."""
+        if self.attention.self.position_embedding_type != "absolute":
+            return None
+        attend, project = bare.attention(self.attention.self), bare.linear(self.attention.output.dense)
+        normalise, normalise_again = bare.norm(self.attention.output.LayerNorm), bare.norm(self.output.LayerNorm)
+        widen, narrow = bare.linear(self.intermediate.dense), bare.linear(self.output.dense)
+        activate = bare.activation(self.intermediate.intermediate_act_fn)
+
+        def step(x: Tensor, room: Room, mask: Tensor | None, batch: int) -> Tensor:
+            x = normalise(x + project(attend(x, room, mask, batch)))
+            return normalise_again(x + narrow(activate(widen(x))))
+
+        return step
 
 
 class BertAttention(nn.Module):

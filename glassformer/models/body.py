@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
+from ..nn.bare import is_watched
 from ..nn.cache import Cache
 from ..nn.mask import arrange, check_ids, check_tensor
 from ..nn.stream import Layout
@@ -113,6 +115,25 @@ class Body(PreTrainedModel):
             cache.length += length
             out.past_key_values = cache
         return out
+
+    def bare_step(self) -> Callable[[Tensor, Tensor, Cache, Tensor | None], Tensor] | None:
+        """`run` for one token of every continuation (ids and positions B T), behind a cache, without its modules: the
+        rows that a head reads. None where a layer has no such way, or a hook wants to see what passes.
+        """
+        layers = [layer.bare() for layer in self.encoder.layer]
+        if self.training or is_watched(self) or not all(layers):
+            return None
+
+        def step(ids: Tensor, positions: Tensor, cache: Cache, mask: Tensor | None) -> Tensor:
+            batch, length = ids.shape
+            cache.distances(positions)
+            x = self.embeddings(ids.reshape(-1), None, positions.reshape(-1))  # N C
+            for layer, kept in zip(layers, cache.layers, strict=True):
+                x = layer(x, kept.own, mask, batch)
+            cache.length += length
+            return self.encoder.finish(x)
+
+        return step
 
     def check_past(self, past_key_values: Cache | tuple, batch: int) -> int:
         """How many tokens a cache of an earlier call holds."""

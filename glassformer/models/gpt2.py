@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from ..checkpoints.config import PretrainedConfig, choice, flag, kept, number, whole
 from ..checkpoints.keymap import KeyMap, Row
 from ..errors import ConfigError, InputError
+from ..nn import bare
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import SelfAttention, prune_attention
-from ..nn.cache import own_and_crossed
+from ..nn.cache import Room, own_and_crossed
 from ..nn.feedforward import Intermediate, Project, in_chunks
 from ..nn.mask import check_ids
 from ..nn.stream import Layout
@@ -277,6 +278,19 @@ class GPT2Layer(nn.Module):
 
     def feed_forward_chunk(self, hidden_states: Tensor) -> Tensor:
         return hidden_states + self.output(self.intermediate(hidden_states))
+
+    def bare(self) -> bare.Step:
+        """`forward` for one token of every continuation, without its modules."""
+        attend, normalise = bare.attention(self.attention.self), bare.norm(self.attention.LayerNorm)
+        project, normalise_again = bare.linear(self.attention.output.dense), bare.norm(self.intermediate.LayerNorm)
+        widen, narrow = bare.linear(self.intermediate.dense), bare.linear(self.output.dense)
+        activate = bare.activation(self.intermediate.intermediate_act_fn)
+
+        def step(x: Tensor, room: Room, mask: Tensor | None, batch: int) -> Tensor:
+            x = x + project(attend(normalise(x), room, mask, batch))
+            return x + narrow(activate(widen(normalise_again(x))))
+
+        return step
 
 
 class GPT2Attention(nn.Module):

@@ -50,7 +50,12 @@ def additive_mask(
         seen = before if seen is None else seen & before
     if seen is None or bool(seen.all()):
         return None
-    return torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill(~seen, torch.finfo(dtype).min)
+    return hide(~seen, dtype)
+
+
+def hide(hidden: Tensor, dtype: torch.dtype) -> Tensor:
+    """What is added to scores: 0, and the type's lowest number where they are hidden."""
+    return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, torch.finfo(dtype).min)
 
 
 def check_tensor(value: object, name: str) -> None:

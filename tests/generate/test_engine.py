@@ -108,6 +108,37 @@ def test_the_cache_gives_what_reading_again_gives(name, strategy):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("name", ["gpt2", "bert"])
+def test_the_quick_step_is_the_plain_one(name, dtype):
+    """Reading without modules gives the scores of reading with them, and a hook brings the modules back."""
+    model = MODELS[name]().to(dtype)
+    given = {**padded(PROMPTS, "left"), "max_new_tokens": 14, "return_dict_in_generate": True, "output_scores": True}
+    for settings in ({}, {"num_beams": 4}):
+        quick = model.generate(**given, **settings)
+        seen = []
+        handle = model.base_model.encoder.layer[1].register_forward_hook(lambda *_, seen=seen: seen.append(1))
+        plain = model.generate(**given, **settings)
+        handle.remove()
+        assert len(seen) >= 14
+        assert torch.equal(quick.sequences, plain.sequences)
+        for one, other in zip(quick.scores, plain.scores, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-10 if dtype == torch.float64 else 1e-4)
+
+
+def test_token_types_of_an_encoding_are_taken_when_they_say_nothing():
+    model, ids = gpt2(), torch.tensor([PROMPTS[0]])
+    plain = model.generate(ids, max_new_tokens=4)
+    assert torch.equal(model.generate(input_ids=ids, token_type_ids=torch.zeros_like(ids), max_new_tokens=4), plain)
+    with pytest.raises(InputError, match="token_type_ids"):
+        model.generate(input_ids=ids, token_type_ids=torch.ones_like(ids), max_new_tokens=4)
+
+
+def test_more_candidates_than_words():
+    model = gpt2()
+    assert model.generate(torch.tensor([PROMPTS[0]]), penalty_alpha=0.5, top_k=500, max_new_tokens=3).shape == (1, 8)
+
+
 def test_beams_that_are_given_up_leave_the_cache(monkeypatch):
     """A long beam search keeps little more than the beams' own tokens, and finds the same."""
     model = gpt2(max_position_embeddings=400, eos_token_id=None)
@@ -137,15 +168,17 @@ def test_the_prompt_stands_in_the_cache_once():
 def test_an_ended_sequence_is_read_no_further(monkeypatch):
     model = gpt2()
     sizes = []
-    plain = type(model.transformer).run
+    plain = type(model.transformer.embeddings).forward
     monkeypatch.setattr(
-        type(model.transformer), "run", lambda self, ids, *a, **k: sizes.append(len(ids)) or plain(self, ids, *a, **k)
+        type(model.transformer.embeddings),
+        "forward",
+        lambda self, ids, *rest: sizes.append(len(ids)) or plain(self, ids, *rest),
     )
     # the first word of every prompt's own greedy continuation ends it: rows leave one after the other
     firsts = [row[:1] for row in new_tokens(model, padded(PROMPTS, "left"), eos_token_id=59)]
     sizes.clear()
     model.generate(**padded(PROMPTS, "left"), max_new_tokens=6, eos_token_id=firsts[0])
-    assert sizes[0] == 4 and sizes[1] < 4
+    assert sizes[0] == sum(map(len, PROMPTS)) and sizes[1] < 4
 
 
 def test_one_generator_draws_as_transformers_does_whoever_ends():
