@@ -8,6 +8,7 @@ import torch
 import glassformer
 from glassformer import InputError, TokenClassification, pipeline
 from glassformer.tasks.run import answers
+from glassformer.tasks.token_classification import without_overlaps
 
 from .conftest import TEXTS, close, theirs
 
@@ -76,6 +77,17 @@ def test_a_long_text_is_read_to_its_end_unasked(checkpoint):
     assert [token["index"] for token in tokens] == list(range(1, len(ids) + 1))
     assert [pipe.tokenizer.convert_tokens_to_ids(token["word"]) for token in tokens] == ids
     assert {token["window"] for token in tokens} == {0, 1, 2}
+
+
+def test_what_two_windows_found_at_one_place():
+    def found(start, end, score):
+        return {"start": start, "end": end, "score": score}
+
+    sure, unsure, long, next_to_it = found(0, 3, 0.9), found(0, 3, 0.5), found(1, 5, 0.1), found(5, 6, 0.2)
+    assert without_overlaps([unsure, sure]) == [sure]
+    assert without_overlaps([sure, unsure]) == [sure]
+    assert without_overlaps([sure, long]) == [long]
+    assert without_overlaps([next_to_it, long]) == [long, next_to_it]
 
 
 def test_the_letters_of_chinese_files(checkpoint):
