@@ -1,0 +1,227 @@
+"""The trainer: it learns, chooses the best, stops early, freezes, and says what is wrong before it starts."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+import glassformer
+from glassformer.data.row import Row
+from glassformer.errors import ArgumentError, DataError, InputError, TrainingError
+from glassformer.train import state
+from glassformer.train.batches import Batches
+from glassformer.train.evaluation import evaluate
+from glassformer.train.log import read_log
+from glassformer.train.settings import TrainSettings
+from glassformer.train.trainer import Trainer
+
+from .small import MASKED, NO_DROPOUT, ROWS, TEXTS, bert, classifier, filler, tokenizer, weights, writer
+
+
+def settings(folder: Path, **others) -> TrainSettings:
+    values = {"output_dir": str(folder), "tokens_per_batch": 32, "learning_rate": 1e-2, "num_train_epochs": 2}
+    return TrainSettings(**{**values, **others})
+
+
+def test_a_classifier_learns(tmp_path, capfd):
+    task = classifier(tmp_path, **NO_DROPOUT)
+    trainer = Trainer(task, ROWS, ROWS, settings(tmp_path / "run", num_train_epochs=15, logging_steps=5))
+    before = trainer.evaluate()
+    result = trainer.train()
+    assert result.metrics["accuracy"] == 1.0 > before["accuracy"]
+    assert result.metrics["loss"] < 0.5 * before["loss"] and result.metrics["rows"] == len(ROWS)
+    assert trainer.evaluate() == result.metrics
+    lines = read_log(tmp_path / "run" / "log.jsonl")
+    told = [line for line in lines if "loss" in line]
+    assert [line["step"] for line in told][:2] == [5, 10] and told[-1]["loss"] < told[0]["loss"]
+    assert {"learning_rate", "grad_norm", "tokens_per_second", "padding", "epoch"} <= told[0].keys()
+    assert len([line for line in lines if "eval_accuracy" in line]) == 15
+    shown = capfd.readouterr().err
+    assert f"step 5 of {result.total_steps}" in shown and " left" in shown
+
+
+@pytest.mark.parametrize("make, rows", [(filler, MASKED), (writer, TEXTS)])
+def test_language_models_learn(tmp_path, make, rows):
+    task = make(tmp_path)
+    trainer = Trainer(task, rows, rows, settings(tmp_path / "run", num_train_epochs=12))
+    before = trainer.evaluate()
+    after = trainer.train().metrics
+    assert after["loss"] < 0.8 * before["loss"]
+    if make is writer:
+        assert after["perplexity"] == pytest.approx(math.exp(after["loss"]))
+
+
+def test_sentence_vectors_learn(tmp_path):
+    encoder = glassformer.SentenceEncoder(glassformer.BertModel(bert(**NO_DROPOUT)), tokenizer(tmp_path))
+    task = glassformer.SentenceSimilarity(encoder)
+    rows = [
+        {"text": "so bad", "text_pair": "a good film", "score": 0.0},
+        {"text": "music", "text_pair": "it", "score": 1},
+    ]
+    options = settings(tmp_path / "run", num_train_epochs=20, save_steps=10)
+    trainer = Trainer(task, rows, None, options)
+    before = trainer.evaluate(rows)
+    trainer.train()
+    assert trainer.evaluate(rows)["loss"] < 0.5 * before["loss"]
+    again = glassformer.SentenceEncoder.from_pretrained(tmp_path / "run" / f"checkpoint-{trainer.total}")
+    assert again.encode("so bad").tolist() == encoder.encode("so bad").tolist()
+    other = Trainer(glassformer.SentenceSimilarity(again), rows, None, settings(tmp_path / "on", num_train_epochs=20))
+    other.train(resume=tmp_path / "run" / "checkpoint-10")
+    assert not state.differing_weights(other.model, trainer.model)
+
+
+def test_the_best_is_kept_and_loaded(tmp_path, monkeypatch):
+    task = classifier(tmp_path)
+    scores = iter([0.5, 0.9, 0.7, 0.6])
+    monkeypatch.setattr(Trainer, "evaluate", lambda self: {"loss": 1.0, "accuracy": next(scores)})
+    options = settings(tmp_path / "run", max_steps=4, eval_steps=1, save_steps=1, save_total_limit=1)
+    options = TrainSettings(**{**options.to_dict(), "freeze": (), "load_best_model_at_end": True})
+    result = Trainer(task, ROWS, ROWS, options).train()
+    assert result.best == {"step": 2, "name": "accuracy", "value": 0.9}
+    assert list(state.checkpoints_in(tmp_path / "run")) == [2, 4]
+    best = glassformer.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run" / "checkpoint-2")
+    last = glassformer.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run" / "checkpoint-4")
+    assert torch.equal(task.model.classifier.weight, best.classifier.weight)
+    assert not torch.equal(task.model.classifier.weight, last.classifier.weight)
+
+
+def test_it_stops_when_nothing_gets_better(tmp_path, monkeypatch):
+    losses = iter([3.0, 2.0, 2.5, 2.0, 1.0])
+    monkeypatch.setattr(Trainer, "evaluate", lambda self: {"loss": next(losses), "accuracy": 0.0})
+    patient = {"max_steps": 9, "eval_steps": 1, "early_stopping_patience": 2, "metric_for_best_model": "loss"}
+    result = Trainer(classifier(tmp_path), ROWS, ROWS, settings(tmp_path / "run", **patient)).train()
+    assert (result.step, result.stopped_by, result.best["step"]) == (4, "early stopping", 2)
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_frozen_parts_stay(tmp_path):
+    task = classifier(tmp_path)
+    before = weights(task)
+    options = settings(tmp_path / "run", freeze_layers=1, freeze=("bert.pooler",), layer_decay=0.5, max_steps=3)
+    Trainer(task, ROWS, None, options).train()
+    changed = {name for name, tensor in weights(task).items() if not torch.equal(tensor, before[name])}
+    assert changed and all(name.startswith(("bert.encoder.layer.1.", "classifier.")) for name in changed)
+    with pytest.raises(InputError, match="freeze_layers must be at most 2, got 3"):
+        Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "other", freeze_layers=3))
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_and_gradient_checkpointing(tmp_path, precision):
+    task = classifier(tmp_path, **NO_DROPOUT)
+    options = settings(tmp_path / "run", precision=precision, gradient_checkpointing=True, num_train_epochs=10)
+    trainer = Trainer(task, ROWS, ROWS, options)
+    before = trainer.evaluate()["loss"]
+    assert trainer.train().metrics["loss"] < before
+    assert task.model.dtype == torch.float32
+
+
+def test_gradient_checkpointing_changes_no_gradient(tmp_path):
+    found = []
+    for checkpointing in (False, True):
+        task = classifier(tmp_path, **NO_DROPOUT)
+        options = settings(tmp_path / f"run-{checkpointing}", gradient_checkpointing=checkpointing, max_steps=3)
+        Trainer(task, ROWS, None, options).train()
+        found.append(weights(task))
+    assert all(torch.allclose(found[0][name], found[1][name], atol=1e-6) for name in found[0])
+
+
+def test_a_bad_row_is_told_before_anything_is_learnt(tmp_path):
+    rows = [*ROWS, Row({"text": "so bad", "label": "7"}, "train.tsv", 12)]
+    with pytest.raises(DataError, match=r"train.tsv, line 12: label 7 is not one of"):
+        Trainer(classifier(tmp_path), rows, None, settings(tmp_path / "run"))
+    with pytest.raises(InputError, match="row 10: text-classification learns from rows with label"):
+        Trainer(classifier(tmp_path), [*ROWS, {"text": "so bad"}], None, settings(tmp_path / "run"))
+    with pytest.raises(InputError, match="no rows to learn from"):
+        Trainer(classifier(tmp_path), [], None, settings(tmp_path / "run"))
+
+
+def test_a_loss_that_is_not_finite_names_step_and_row(tmp_path):
+    task = classifier(tmp_path)
+    task.model.get_input_embeddings().weight.data[task.tokenizer.convert_tokens_to_ids("music")] = math.nan
+    rows = [Row(row, "train.tsv", i + 1) for i, row in enumerate(ROWS)]
+    trainer = Trainer(task, rows, None, settings(tmp_path / "run", tokens_per_batch=1, max_steps=20))
+    with pytest.raises(TrainingError, match=r"step \d+: the loss is nan, .* It comes from train.tsv, line 8$"):
+        trainer.train()
+
+
+def test_settings_are_checked():
+    for values, told in (
+        ({"learning_rate": -1}, "learning_rate must be a number of at least 0, got -1"),
+        ({"num_train_epochs": 0}, "num_train_epochs must be a whole number of at least 1, got 0"),
+        ({"lr_scheduler_type": "liner"}, "did you mean 'linear'"),
+        ({"precision": "fp8"}, "precision must be one of 'fp32', 'bf16', 'fp16', got 'fp8'"),
+        ({"layer_decay": 2}, "layer_decay must be a number from 0 to 1, got 2"),
+        ({"max_grad_norm": math.inf}, "max_grad_norm must be a number"),
+        ({"output_dir": ""}, "output_dir must name a folder"),
+    ):
+        with pytest.raises(InputError, match=told):
+            TrainSettings(**{"output_dir": "run", **values})
+    with pytest.raises(ArgumentError, match="did you mean 'learning_rate'"):
+        TrainSettings.from_dict({"output_dir": "run", "learning_rat": 1e-5})
+    again = TrainSettings.from_dict(json.loads(json.dumps(TrainSettings(output_dir="run", freeze=("a",)).to_dict())))
+    assert again == TrainSettings(output_dir="run", freeze=("a",))
+
+
+def test_a_wrong_metric_is_told_at_once(tmp_path):
+    with pytest.raises(
+        InputError, match="metric_for_best_model must be one of accuracy, f1, matthews, loss, got 'bleu'"
+    ):
+        Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", metric_for_best_model="bleu"))
+
+
+# --- batches -----------------------------------------------------------------------------------------------------
+
+
+def test_batches_keep_to_the_budget_and_read_every_row_once(tmp_path):
+    batches = Batches(classifier(tmp_path), ROWS, tokens=20, rows_at_most=3, per_step=2, seed=1)
+    for epoch in range(3):
+        steps = batches.plan(epoch)
+        numbers = [row for step in steps for batch in step for row in batch]
+        assert sorted(numbers) == list(range(len(ROWS)))
+        assert all(len(step) == 2 for step in steps[:-1])
+        for batch in (batch for step in steps for batch in step):
+            assert len(batch) <= 3
+            assert len(batch) == 1 or sum(batches.lengths[row] for row in batch) <= 20
+    assert batches.plan(0) != batches.plan(1) and batches.plan(1) == batches.plan(1)
+
+
+def test_batches_go_on_from_any_place(tmp_path):
+    task = classifier(tmp_path)
+    batches = Batches(task, ROWS, tokens=20, seed=1)
+    read = [(batches.state_dict(), next(batches)) for _ in range(3 * len(batches.plan(0)))]
+    for i, (place, _) in enumerate(read):
+        other = Batches(task, ROWS, tokens=20, seed=1)
+        other.load_state_dict(json.loads(json.dumps(place)))
+        assert [next(other) for _ in read[i:]] == [rows for _, rows in read[i:]]
+
+
+# --- evaluation --------------------------------------------------------------------------------------------------
+
+
+def test_evaluation_is_that_of_one_batch(tmp_path):
+    task = classifier(tmp_path)
+    task.model.train()
+    whole = evaluate(task, ROWS, tokens_per_batch=10_000)
+    parts = evaluate(task, ROWS, tokens_per_batch=1, batch_size=2)
+    assert task.model.training
+    assert parts["loss"] == pytest.approx(whole["loss"], abs=1e-6) and parts["accuracy"] == whole["accuracy"]
+    batch = task.collate([example for row in ROWS for example in task.encode(task.read(row))])
+    with torch.inference_mode():
+        logits = task.model.eval()(**batch.inputs).logits
+    right = (logits.argmax(-1) == batch.labels["labels"]).float().mean()
+    assert whole["accuracy"] == pytest.approx(float(right))
+    with pytest.raises(InputError, match="no rows to evaluate on"):
+        evaluate(task, [])
+
+
+def test_the_report_stands_alone(tmp_path):
+    run = tmp_path / "run <b>"
+    Trainer(classifier(tmp_path), ROWS, ROWS, settings(run, logging_steps=1)).train()
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "<polyline" in page and "learning rate" in page and "eval accuracy" in page
+    assert "run &lt;b&gt;" in page and "run <b>" not in page
+    assert "http" not in page.replace("http-equiv", "") and "<script" not in page
