@@ -246,7 +246,7 @@ class TokenClassification(Task):
             for place, word in enumerate(words):
                 if word is None or word == words[place - 1]:
                     continue
-                around = min(place, len(words) - place)
+                around = min(place, len(words) - 1 - place)
                 if word not in found or around > found[word][0]:
                     found[word] = (around, names[best[place]])
         count = len(row["tokens"]) if row.get("tokens") is not None else max(found, default=-1) + 1

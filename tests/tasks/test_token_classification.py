@@ -153,6 +153,16 @@ def test_evaluation(checkpoint):
     assert tuple(found) == task.metrics
 
 
+def test_a_word_in_two_windows_is_judged_where_most_text_stands_around_it(checkpoint):
+    task = TokenClassification.from_pretrained(checkpoint(KIND, **BIO), stride=20)
+    row = task.read({"tokens": ["cat"] * 50})  # windows of 38 tokens: 0 to 37 and 18 to 49
+    examples = task.encode(row)
+    assert [example.encoded.spans[0] for example in examples] == [(0, 38), (18, 50)]
+    outputs = [torch.eye(5)[torch.full((len(example),), label)] for label, example in enumerate(examples, start=1)]
+    tags = task.predict(row, examples, outputs)
+    assert tags == ["B-PER"] * 28 + ["I-PER"] * 22
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
