@@ -16,7 +16,17 @@ from collections.abc import Callable, Iterator, Sequence
 from .. import __version__
 from ..errors import GlassformerError, nearest
 
-VERBS = ("demo", "tokenize", "inspect", "predict", "train-vocabulary", "generate", "compare-decoding")
+VERBS = (
+    "demo",
+    "tokenize",
+    "inspect",
+    "predict",
+    "embed",
+    "search",
+    "train-vocabulary",
+    "generate",
+    "compare-decoding",
+)
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 SHOWN_FAULTS = 5
 

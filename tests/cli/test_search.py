@@ -1,0 +1,140 @@
+"""glass search: what `SentenceEncoder.search` finds, with and without a file of vectors."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy
+import pytest
+
+from glassformer import SentenceEncoder
+from glassformer.cli.main import main
+
+from .sentences import TEXTS, make_encoder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return make_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture
+def corpus(tmp_path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+def run(capsys, *arguments: object, code: int = 0) -> tuple[str, str]:
+    assert main(["search", *map(str, arguments)]) == code
+    shown = capsys.readouterr()
+    return shown.out, shown.err
+
+
+def found(capsys, *arguments: object) -> list[dict]:
+    return json.loads(run(capsys, *arguments, "--json")[0])
+
+
+def test_hits_are_those_of_the_encoder(folder, corpus, capsys):
+    queries = ["the dog is good", "北京"]
+    told = found(capsys, folder, corpus, *queries, "-k", 3)
+    expected = SentenceEncoder.from_pretrained(folder).search(queries, TEXTS, 3)
+    assert [one["query"] for one in told] == queries
+    for one, hits in zip(told, expected, strict=True):
+        assert [hit["row"] for hit in one["hits"]] == [hit["corpus_id"] for hit in hits]
+        assert [hit["text"] for hit in one["hits"]] == [hit["text"] for hit in hits]
+        assert [hit["score"] for hit in one["hits"]] == pytest.approx([hit["score"] for hit in hits], abs=1e-5)
+
+
+def test_hits_are_shown_as_a_table(folder, corpus, capsys):
+    (told,) = found(capsys, folder, corpus, "so good", "-k", 2)
+    lines = run(capsys, folder, corpus, "so good", "-k", 2)[0].splitlines()
+    assert lines[:2] == ["so good", "#   score  row  text"]
+    best = told["hits"][0]
+    assert lines[2].split(maxsplit=3) == ["1", f"{best['score']:.4f}", str(best["row"]), best["text"]]
+    assert len(lines) == 4
+
+
+def test_a_table_is_searched_by_its_column(folder, tmp_path, capsys):
+    (tmp_path / "c.csv").write_text("id,title\n1,so good\n2,the film\n")
+    (told,) = found(capsys, folder, tmp_path / "c.csv", "the film", "--column", "text=title", "-k", 9)
+    assert {hit["text"] for hit in told["hits"]} == {"so good", "the film"}
+
+
+def test_an_index_is_made_once_and_finds_the_same(folder, corpus, tmp_path, capsys):
+    index = tmp_path / "corpus.npy"
+    plain = found(capsys, folder, corpus, "so good")
+    first = found(capsys, folder, corpus, "so good", "--index", index)
+    made = index.stat().st_mtime_ns
+    second = found(capsys, folder, corpus, "so good", "--index", index)
+    assert index.stat().st_mtime_ns == made
+    assert numpy.load(index).shape == (6, 48)
+    for told in (first, second):
+        assert [hit["row"] for hit in told[0]["hits"]] == [hit["row"] for hit in plain[0]["hits"]]
+        assert [hit["text"] for hit in told[0]["hits"]] == [hit["text"] for hit in plain[0]["hits"]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.npy", "corpus.txt"]
+
+
+def test_what_glass_embed_wrote_is_an_index(folder, corpus, tmp_path, capsys):
+    index = tmp_path / "corpus.npy"
+    arguments = ["embed", folder, "--input", corpus, "-o", index, "--prompt-name", "document", "--normalize"]
+    assert main(list(map(str, arguments))) == 0
+    capsys.readouterr()
+    plain, indexed = (found(capsys, folder, corpus, "so good", *more) for more in ([], ["--index", index]))
+    assert [hit["row"] for hit in indexed[0]["hits"]] == [hit["row"] for hit in plain[0]["hits"]]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        ("longer", "it has 6 vectors and the corpus 7 texts"),
+        ("touched", "it is older than the corpus"),
+        ("other texts", "its vectors are not those that this model gives to these texts"),
+        ("other model", "its vectors are not those that this model gives to these texts"),
+        ("narrow", "its vectors have 3 numbers and those of the model 48"),
+        ("damaged", "cannot be read as a .npy file"),
+        ("whole numbers", "does not hold vectors in float32"),
+    ],
+)
+def test_an_index_of_something_else_is_refused(spoil, said, folder, corpus, tmp_path, capsys):
+    index, model = tmp_path / "corpus.npy", folder
+    run(capsys, folder, corpus, "so good", "--index", index)
+    state = corpus.stat()
+    if spoil == "longer":
+        corpus.write_text(corpus.read_text() + "more\n")
+    elif spoil == "touched":
+        os.utime(corpus, (state.st_atime, index.stat().st_mtime + 10))
+    elif spoil == "other texts":
+        corpus.write_text("\n".join(["so bad", *TEXTS[1:]]) + "\n")
+        os.utime(corpus, (state.st_atime, state.st_mtime))
+    elif spoil == "other model":
+        model = make_encoder(tmp_path / "other", seed=1)
+    elif spoil == "damaged":
+        index.write_bytes(b"nothing")
+    else:
+        numpy.save(index, numpy.zeros((6, 3), "f4") if spoil == "narrow" else numpy.zeros((6, 48), int))
+    assert said in run(capsys, model, corpus, "so good", "--index", index, code=1)[1]
+    os.utime(corpus, (state.st_atime, state.st_mtime))
+    assert found(capsys, model, corpus, "so good", "--index", index, "--restart")[0]["hits"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a", "-k", "0"], "--top-k must be 1 or more, got 0"),
+        (["a", "--restart"], "--restart is for --index with a file"),
+        (["a", "--index", "x.txt"], "vectors are written as a .npy file, got 'x.txt'"),
+    ],
+)
+def test_wrong_use_is_one_line(folder, corpus, arguments, said, capsys):
+    shown, told = run(capsys, folder, corpus, *arguments, code=1)
+    assert said in told
+    assert told.count("\n") == 1
+    assert not shown
+
+
+def test_a_bad_row_of_the_corpus_is_named(folder, corpus, capsys):
+    corpus.write_bytes(b"so good\n\xff\n")
+    assert f"{corpus}, line 2: not UTF-8" in run(capsys, folder, corpus, "so good", code=1)[1]
