@@ -6,6 +6,8 @@ sees its own columns only, and a leaf that is given up costs nothing but columns
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -26,7 +28,8 @@ class Reader:
         self.seen: Tensor | None = None  # B G capacity: which columns belong to a leaf's past; None when all do
         self.next: Tensor | None = None  # B: the position of the token that is read next
         self.states: Tensor | None = None  # B G C: what the head read last
-        self.step = None if self.source else self.body.bare_step()  # the quick way to read one token of every leaf
+        self.steps_read = 0
+        self.step: Callable | None = None  # the quick way to read one token of every leaf, made when it is needed
 
     def begin(self, prompts: list[list[int]], leaves: int = 1) -> Tensor:
         """Read the prompts; the scores of the word that follows each (B V)."""
@@ -57,6 +60,9 @@ class Reader:
                 filled = self.drop_unseen()
             own = torch.eye(leaves, dtype=torch.bool, device=tokens.device)
             self.seen[:, :, filled : filled + leaves] = own
+        if self.steps_read == 0 and not self.source:
+            self.step = self.body.bare_step(batch * leaves, self.room)
+        self.steps_read += 1
         seen = None if self.seen is None else self.seen[:, :, : filled + leaves]
         positions = self.next[:, None].expand(-1, leaves)
         if self.step is not None:

@@ -84,13 +84,13 @@ class BertLayer(nn.Module):
     def feed_forward_chunk(self, attention_output: Tensor) -> Tensor:
         return self.output(self.intermediate(attention_output), attention_output)
 
-    def bare(self) -> bare.Step | None:
+    def bare(self, copies: bare.Copies = bare.NO_COPIES) -> bare.Step | None:
         """`forward` for one token of every continuation, without its modules; None with relative positions."""
         if self.attention.self.position_embedding_type != "absolute":
             return None
-        attend, project = bare.attention(self.attention.self), bare.linear(self.attention.output.dense)
+        attend, project = bare.attention(self.attention.self, copies), bare.linear(self.attention.output.dense, copies)
         normalise, normalise_again = bare.norm(self.attention.output.LayerNorm), bare.norm(self.output.LayerNorm)
-        widen, narrow = bare.linear(self.intermediate.dense), bare.linear(self.output.dense)
+        widen, narrow = bare.linear(self.intermediate.dense, copies), bare.linear(self.output.dense, copies)
         activate = bare.activation(self.intermediate.intermediate_act_fn)
 
         def step(x: Tensor, room: Room, mask: Tensor | None, batch: int) -> Tensor:

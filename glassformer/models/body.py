@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
-from ..nn.bare import is_watched
+from ..nn.bare import Copies, is_watched
 from ..nn.cache import Cache
 from ..nn.mask import arrange, check_ids, check_tensor
 from ..nn.stream import Layout
@@ -116,12 +116,16 @@ class Body(PreTrainedModel):
             out.past_key_values = cache
         return out
 
-    def bare_step(self) -> Callable[[Tensor, Tensor, Cache, Tensor | None], Tensor] | None:
+    def bare_step(self, rows: int, steps: int) -> Callable[[Tensor, Tensor, Cache, Tensor | None], Tensor] | None:
         """`run` for one token of every continuation (ids and positions B T), behind a cache, without its modules: the
-        rows that a head reads. None where a layer has no such way, or a hook wants to see what passes.
+        rows that a head reads. None where a layer has no such way, or a hook wants to see what passes. Copies of
+        weights are made if `rows` continuations are to be read for so many steps that it pays.
         """
-        layers = [layer.bare() for layer in self.encoder.layer]
-        if self.training or is_watched(self) or not all(layers):
+        if self.training or is_watched(self):
+            return None
+        copies = Copies.for_reading(self.encoder, rows, steps)
+        layers = [layer.bare(copies) for layer in self.encoder.layer]
+        if not all(layers):
             return None
 
         def step(ids: Tensor, positions: Tensor, cache: Cache, mask: Tensor | None) -> Tensor:

@@ -279,11 +279,14 @@ class GPT2Layer(nn.Module):
     def feed_forward_chunk(self, hidden_states: Tensor) -> Tensor:
         return hidden_states + self.output(self.intermediate(hidden_states))
 
-    def bare(self) -> bare.Step:
+    def bare(self, copies: bare.Copies = bare.NO_COPIES) -> bare.Step:
         """`forward` for one token of every continuation, without its modules."""
-        attend, normalise = bare.attention(self.attention.self), bare.norm(self.attention.LayerNorm)
-        project, normalise_again = bare.linear(self.attention.output.dense), bare.norm(self.intermediate.LayerNorm)
-        widen, narrow = bare.linear(self.intermediate.dense), bare.linear(self.output.dense)
+        attend, normalise = bare.attention(self.attention.self, copies), bare.norm(self.attention.LayerNorm)
+        project, normalise_again = (
+            bare.linear(self.attention.output.dense, copies),
+            bare.norm(self.intermediate.LayerNorm),
+        )
+        widen, narrow = bare.linear(self.intermediate.dense, copies), bare.linear(self.output.dense, copies)
         activate = bare.activation(self.intermediate.intermediate_act_fn)
 
         def step(x: Tensor, room: Room, mask: Tensor | None, batch: int) -> Tensor:

@@ -29,9 +29,9 @@ class Room:
         if self.keys is None:
             shape = (keys.shape[0], keys.shape[1], self.cache.capacity, keys.shape[3])
             self.keys, self.values = keys.new_empty(shape), values.new_empty(shape)
-        self.keys[:, :, filled:end] = keys
-        self.values[:, :, filled:end] = values
-        return self.keys[:, :, :end], self.values[:, :, :end]
+        self.keys.narrow(2, filled, end - filled).copy_(keys)
+        self.values.narrow(2, filled, end - filled).copy_(values)
+        return self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)
 
     def select(self, rows: Tensor) -> None:
         if self.keys is not None:

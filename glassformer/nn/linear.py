@@ -34,8 +34,10 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if rows > FEW or x.dim() != 2 or x.dtype != torch.float32 or not x.is_cpu or torch.is_grad_enabled():
         return F.linear(x, weight, bias)
     outputs, inputs = weight.shape
-    if rows == 1 or (rows > HANDFUL and outputs >= VERY_WIDE):
-        return F.linear(x, weight, bias) if outputs < inputs else with_onednn(x, weight, bias)
+    if rows == 1:  # calling oneDNN takes longer than calling MKL
+        return with_onednn(x, weight, bias) if outputs > 2 * inputs else F.linear(x, weight, bias)
+    if rows > HANDFUL and outputs >= VERY_WIDE:
+        return with_onednn(x, weight, bias)
     return from_the_left(x, weight, bias)
 
 
@@ -44,6 +46,20 @@ def with_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if not torch.backends.mkldnn.is_available() or weight.dtype != torch.float32:
         return F.linear(x, weight, bias)
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def pack(weight: Tensor, rows: int) -> Tensor | None:
+    """A copy of the weights in the order in which oneDNN reads them best for so many rows, where torch has it.
+
+    Eight rows are multiplied in 13 instead of 23 ms (in the measure above); the copy is worth its time after some
+    thirty products.
+    """
+    usable = torch.backends.mkldnn.is_available() and weight.is_cpu and weight.dtype == torch.float32
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows) if usable else None
+
+
+def multiply_packed(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
 
 
 def from_the_left(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.errors import InputError
+from glassformer.nn import bare
 from glassformer.nn.linear import FEW, HANDFUL, VERY_WIDE, Linear
 from glassformer.nn.quantize import Int8Linear, quantize
 
@@ -34,6 +35,23 @@ def test_without_onednn_the_numbers_are_the_same(monkeypatch):
         usual = linear(x)
         monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
         torch.testing.assert_close(linear(x), usual, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8])
+def test_packed_weights_equal_the_plain_product(rows):
+    linear, x = Linear(48, 96), torch.randn(rows, 48)
+    with torch.no_grad():
+        packed = bare.linear(linear, bare.Copies(packed_for=8))
+        torch.testing.assert_close(packed(x), F.linear(x, linear.weight, linear.bias), rtol=0, atol=2e-6)
+
+
+def test_copies_are_made_when_it_pays_and_fits(monkeypatch):
+    linear, reading = Linear(48, 96), bare.Copies.for_reading
+    assert reading(linear, 8, bare.STEPS) == bare.Copies(fused=True, packed_for=8)
+    assert reading(linear, HANDFUL, bare.STEPS) == bare.Copies(fused=True)
+    assert reading(linear, FEW + 1, bare.STEPS) == reading(linear, 8, bare.STEPS - 1) == bare.NO_COPIES
+    monkeypatch.setattr(bare, "free_memory", lambda: 100)
+    assert reading(linear, 8, bare.STEPS) == bare.NO_COPIES
 
 
 def test_gradients_take_the_plain_road():
