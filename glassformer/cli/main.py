@@ -23,9 +23,13 @@ VERBS = (
     "predict",
     "embed",
     "search",
+    "train",
+    "evaluate",
     "train-vocabulary",
     "generate",
     "compare-decoding",
+    "verify",
+    "doctor",
 )
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 SHOWN_FAULTS = 5
@@ -76,8 +80,9 @@ def run(arguments: list[str]) -> int:
     import tyro
 
     function = function_of(verb)
+    rest = getattr(function, "prepare", list)(arguments[1:])  # a verb may have a way of its own to write options
     try:
-        code = tyro.cli(function, prog=f"glass {verb}", args=arguments[1:], config=(tyro.conf.FlagCreatePairsOff,))
+        code = tyro.cli(function, prog=f"glass {verb}", args=rest, config=(tyro.conf.FlagCreatePairsOff,))
     except SystemExit as stop:  # help was shown, or the arguments do not parse
         return stop.code if isinstance(stop.code, int) else 0
     return code or 0

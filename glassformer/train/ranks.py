@@ -7,8 +7,9 @@ fell.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -40,8 +41,9 @@ class Ranks:
         if self.size == 1:
             return list(values)
         tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.all_reduce(tensor)
-        return tensor.tolist()
+        with heard():
+            dist.all_reduce(tensor)
+            return tensor.tolist()
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Give every rank the gradient of the whole step. What got none on any rank stays without."""
@@ -49,14 +51,16 @@ class Ranks:
             return
         listed = list(parameters)
         reached = torch.tensor([float(each.grad is not None) for each in listed], device=self.device)
-        dist.all_reduce(reached)
+        with heard():
+            dist.all_reduce(reached)
         learning = [each for each, flag in zip(listed, reached.tolist(), strict=True) if flag]
         for bucket in buckets(learning):
             for each in bucket:
                 if each.grad is None:
                     each.grad = torch.zeros_like(each)
             flat = torch.cat([each.grad.flatten() for each in bucket if each.grad is not None])
-            dist.all_reduce(flat)
+            with heard():
+                dist.all_reduce(flat)
             for each, part in zip(bucket, flat.split([each.numel() for each in bucket]), strict=True):
                 each.grad = part.view_as(each).clone()
 
@@ -65,17 +69,29 @@ class Ranks:
         if self.size == 1:
             return [value]
         found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, value)
+        with heard():
+            dist.all_gather_object(found, value)
         return found
 
     def share(self, tensors: Iterable[Tensor]) -> None:
         """Give every rank the first one's values."""
         if self.size > 1:
-            for tensor in tensors:
-                dist.broadcast(tensor, src=0)
+            with heard():
+                for tensor in tensors:
+                    dist.broadcast(tensor, src=0)
 
 
 ALONE = Ranks()
+
+
+@contextlib.contextmanager
+def heard() -> Iterator[None]:
+    """Say what it means when a call to the other ranks fails."""
+    try:
+        yield
+    except (RuntimeError, ConnectionError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise TrainingError(f"the other ranks do not answer, one has died or hangs: {reason}") from error
 
 
 def buckets(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:

@@ -1,0 +1,57 @@
+"""`glass evaluate`: how good is a model on rows that tell the right answer?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from .reading import Reading
+from .show import print_json, print_table
+
+
+def evaluate(
+    task: Positional[Annotated[str, arg(metavar="TASK")]],
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    /,
+    *,
+    data: Annotated[str, arg(metavar="FILE")],
+    column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
+    format: Annotated[str, arg(metavar="FORMAT")] = "",
+    header: Literal["guess", "yes", "no"] = "guess",
+    tokens_per_batch: Annotated[int, arg(metavar="N")] = 4096,
+    truncation: bool = False,
+    json: bool = False,
+) -> int:
+    """Measure a model on rows with answers: the loss and the task's own metrics.
+
+    examples:
+      glass evaluate text-classification ./run --data dev.tsv
+      glass evaluate ner ./run --data dev.conll --json
+
+    Args:
+        task: A task such as text-classification.
+        model: A folder or a hub name.
+        data: The rows: txt, csv, tsv, jsonl, json, conll or parquet.
+        column: Which of the file's columns to read as what: text=sentence. Can be given several times.
+        format: The format, if the suffix does not tell it.
+        header: Whether the first line of a csv or tsv file names its columns.
+        tokens_per_batch: How many tokens are read at once at most.
+        truncation: Cut texts that are longer than the model, which are refused otherwise.
+        json: Print JSON.
+    """
+    from ..tasks.registry import task_class
+    from ..train.evaluation import evaluate as measure
+
+    kind = task_class(task)
+    rows = Reading(data, column, format, header).rows(kind.columns.all)
+    options = {"truncation": True} if truncation else {}
+    judged = kind.from_pretrained(model, **options)
+    judged.refuse_untrained()
+    found = measure(judged, list(rows), tokens_per_batch=tokens_per_batch)
+    if json:
+        print_json(found)
+        return 0
+    shown = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}") for name, value in found.items()]
+    print_table(("metric", "value"), shown, right=[1])
+    return 0

@@ -1,0 +1,227 @@
+"""A recipe: all that a training run depends on, in one TOML file, every name of it checked.
+
+task = "text-classification"
+model = "./bert-base-chinese/"
+
+[data]
+train = "train.tsv"
+eval = "dev.tsv"
+columns = { text = "sentence", label = "label" }
+
+[options]              # of the task
+truncation = true
+
+[config]               # fields of the model's config
+hidden_dropout_prob = 0.2
+
+[train]                # TrainSettings
+output_dir = "run"
+learning_rate = 3e-5
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..checkpoints.files import reason_of
+from ..errors import ConfigError, InputError, nearest, refuse_unknown
+from .settings import TrainSettings
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+LABELLED = {"text-classification": "label", "token-classification": "tags"}  # where the labels of a new head stand
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """Which rows are read."""
+
+    train: str  # a file, a folder, a pattern, or hf://datasets/OWNER/NAME/PATH
+    eval: str | None = None
+    eval_fraction: float | None = None  # without `eval`: this share of the training rows is kept for it
+    columns: dict[str, Any] | None = None  # name the task reads -> name or number in the file
+    format: str | None = None
+    header: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What to train, on what, and how."""
+
+    task: str
+    model: str
+    data: DataSettings
+    train: TrainSettings
+    tokenizer: str | None = None  # None: the model's own
+    options: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "data": vars(self.data), "train": self.train.to_dict()}
+
+    def in_folder(self, folder: Path, **others: Any) -> Recipe:
+        """The same run, with other settings, in another folder."""
+        values = {**self.train.to_dict(), **others, "output_dir": str(folder)}
+        return dataclasses.replace(self, train=TrainSettings.from_dict(values))
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """The values of a TOML file, not yet checked."""
+    try:
+        import tomllib as toml
+    except ImportError:  # Python 3.10
+        import tomli as toml  # type: ignore[no-redef]
+    try:
+        return toml.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"could not read {path}: {reason_of(error)}") from None
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a TOML file: {error}") from None
+
+
+def parse_value(text: str) -> Any:
+    """A value as a command line has it: what TOML can read, else the text itself.
+
+    >>> parse_value("3e-5"), parse_value("true"), parse_value("[1, 2]"), parse_value("train.tsv")
+    (3e-05, True, [1, 2], 'train.tsv')
+    """
+    try:
+        import tomllib as toml
+    except ImportError:
+        import tomli as toml  # type: ignore[no-redef]
+    if text in ("none", "None"):
+        return None
+    try:
+        return toml.loads(f"value = {text}")["value"]
+    except toml.TOMLDecodeError:
+        return text
+
+
+def put(values: dict[str, Any], name: str, value: Any) -> None:
+    """Set one field of a recipe by its full name, such as train.learning_rate; settings of [train] alone will do.
+
+    >>> values = {"train": {"seed": 1}}
+    >>> put(values, "learning-rate", 0.1); put(values, "data.columns.text", "sentence"); values
+    {'train': {'seed': 1, 'learning_rate': 0.1}, 'data': {'columns': {'text': 'sentence'}}}
+    """
+    *sections, last = name.split(".")
+    last = last.replace("-", "_")
+    if not sections and last in names_of(TrainSettings):
+        sections = ["train"]
+    elif not sections and last == "eval":
+        sections = ["data"]
+    elif not sections and last == "data":
+        sections, last = ["data"], "train"
+    for section in sections:
+        values = values.setdefault(section.replace("-", "_"), {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{name} cannot be set: {section} is not a section")
+    values[last] = value
+
+
+def names_of(kind: type) -> list[str]:
+    return [spec.name for spec in dataclasses.fields(kind)]
+
+
+def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
+    """A checked recipe from the values of a file and a command line."""
+    everything = [*names_of(Recipe), *(f"train.{name}" for name in names_of(TrainSettings))]
+    refuse(values, names_of(Recipe), where, [*everything, *names_of(TrainSettings)])
+    sections: dict[str, Any] = {}
+    for name in ("data", "train", "options", "config"):
+        sections[name] = values.get(name, {})
+        if not isinstance(sections[name], Mapping):
+            raise ConfigError(f"{where}: [{name}] must be a section, got {sections[name]!r}")
+    refuse(sections["data"], names_of(DataSettings), f"{where}: [data]")
+    refuse(sections["train"], names_of(TrainSettings), f"{where}: [train]")
+    for name, section, told in (
+        ("task", values, "task, such as text-classification"),
+        ("model", values, "model, a folder or a hub name"),
+        ("train", sections["data"], "data.train, the rows to learn from"),
+        ("output_dir", sections["train"], "train.output_dir, the folder to write"),
+    ):
+        if not isinstance(section.get(name), str):
+            raise ConfigError(f"{where} needs {told}; got {section.get(name)!r}")
+    data = DataSettings(**sections["data"])
+    if data.eval is not None and data.eval_fraction is not None:
+        raise ConfigError(f"{where}: give data.eval or data.eval_fraction, not both")
+    return Recipe(
+        task=values["task"],
+        model=values["model"],
+        tokenizer=values.get("tokenizer"),
+        data=data,
+        train=TrainSettings.from_dict(sections["train"], f"{where}: [train]"),
+        options=dict(sections["options"]),
+        config=dict(sections["config"]),
+    )
+
+
+def refuse(given: Iterable[str], valid: list[str], where: str, near: list[str] | None = None) -> None:
+    for name in given:
+        if name not in valid:
+            hint = nearest(name, near or valid) or f"; there are {', '.join(valid)}"
+            raise ConfigError(f"{where} has no field {name!r}{hint}")
+
+
+def as_toml(recipe: Recipe) -> str:
+    """A recipe as a file, complete with all that was not said."""
+    values = recipe.to_dict()
+    plain = {name: value for name, value in values.items() if not isinstance(value, dict)}
+    lines = [f"{name} = {toml_value(value)}" for name, value in plain.items() if value is not None]
+    for section in ("data", "options", "config", "train"):
+        lines += ["", f"[{section}]"]
+        for name, value in values[section].items():
+            lines.append(f"# {name} is not set" if value is None else f"{name} = {toml_value(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def toml_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return (
+            "{ " + ", ".join(f"{json.dumps(k)} = {toml_value(v)}" for k, v in value.items()) + " }" if value else "{}"
+        )
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def build(recipe: Recipe) -> Trainer:
+    """The trainer of a recipe, with its rows read and its model loaded."""
+    from ..data.readers import read_rows
+    from ..data.shuffle import split
+    from ..tasks.registry import task_class
+    from .trainer import Trainer
+
+    kind = task_class(recipe.task)
+    refuse_unknown(recipe.options, kind.option_names(), kind.name)
+    data = recipe.data
+    how = {"columns": data.columns, "format": data.format, "header": data.header}
+    rows: Any = list(read_rows(data.train, **how))
+    eval_rows: Any = None if data.eval is None else list(read_rows(data.eval, **how))
+    config = {**new_labels(recipe, rows), **recipe.config}
+    if data.eval_fraction is not None:
+        rows, eval_rows = map(list, split(rows, data.eval_fraction, recipe.train.seed))
+    task = kind.from_pretrained(recipe.model, recipe.tokenizer, model_arguments=config, **recipe.options)
+    return Trainer(task, rows, eval_rows, recipe.train)
+
+
+def new_labels(recipe: Recipe, rows: list[Any]) -> dict[str, Any]:
+    """The labels of a head that the checkpoint does not have yet: those of the rows."""
+    from ..data.labels import make_label2id
+    from ..models.auto import AutoConfig
+    from ..tasks.registry import ALIASES, task_of
+
+    task = ALIASES.get(recipe.task, recipe.task)
+    if task not in LABELLED or recipe.config.keys() & {"num_labels", "id2label", "label2id"}:
+        return {}
+    classes = AutoConfig.from_pretrained(recipe.model).architectures or []
+    if classes and task_of(classes[0], recipe.model) == task:
+        return {}
+    label2id = make_label2id(rows, LABELLED[task])
+    return {"label2id": label2id, "id2label": {number: label for label, number in label2id.items()}}

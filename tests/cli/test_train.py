@@ -1,0 +1,135 @@
+"""`glass train` and `glass evaluate`: from options, from recipes, with a proof, and errors in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import glassformer
+from glassformer.cli import main as command
+from glassformer.train.recipe import make_recipe, read_recipe
+
+from ..train.small import MASKED, ROWS, bert, tokenizer
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """A folder with a pre-trained model that has no head, rows in a table, and a recipe."""
+    monkeypatch.chdir(tmp_path)
+    glassformer.BertModel(bert()).save_pretrained("model")
+    tokenizer(tmp_path / "model").save_pretrained("model")
+    names = ("bad", "good")
+    lines = [f"{row['text']}\t{names[row['label']]}\n" for row in ROWS]
+    Path("train.tsv").write_text("sentence\tlabel\n" + "".join(lines))
+    Path("dev.tsv").write_text("sentence\tlabel\n" + "".join(lines[:4]))
+    Path("recipe.toml").write_text(
+        'task = "text-classification"\nmodel = "model"\n'
+        '[data]\ntrain = "train.tsv"\neval = "dev.tsv"\ncolumns = { text = "sentence", label = "label" }\n'
+        '[train]\noutput_dir = "run"\nmax_steps = 4\ntokens_per_batch = 24\nlearning_rate = 1e-2\n'
+    )
+    return tmp_path
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = command.main(list(arguments))
+    return code, *capsys.readouterr()
+
+
+def test_train_and_evaluate_from_options(here, capsys):
+    columns = ["--data.columns.text=sentence", "--data.columns.label", "label"]
+    options = ["--model", "model", "--data", "train.tsv", "--eval=dev.tsv", "--output-dir=run", "--max-steps", "30"]
+    code, out, err = run(capsys, "train", "text-classification", *options, *columns, "--learning-rate=0.01")
+    assert code == 0, err
+    assert out.startswith("trained 30 steps; the model is in run\nbest accuracy: ")
+    assert glassformer.AutoConfig.from_pretrained("run").label2id == {"bad": 0, "good": 1}
+    code, out, err = run(
+        capsys, "evaluate", "text-classification", "run", "--data=dev.tsv", "--column", "text=sentence",
+        "--column", "label", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    best = json.loads(Path("run/checkpoint-30/training_state.json").read_text())["metrics"]
+    assert json.loads(out) == pytest.approx(best, abs=1e-5)
+    assert glassformer.pipeline("text-classification", model="run")("so bad")[0]["label"] in ("bad", "good")
+
+
+def test_a_recipe_with_fields_of_the_command_line(here, capsys):
+    code, out, err = run(capsys, "train", "recipe.toml", "--train.seed=7", "--weight-decay", "0.5", "--print-config")
+    assert code == 0, err
+    Path("whole.toml").write_text(out)
+    recipe = make_recipe(read_recipe(Path("whole.toml")))
+    assert (recipe.train.seed, recipe.train.weight_decay, recipe.train.max_steps) == (7, 0.5, 4)
+    assert recipe.data.columns == {"text": "sentence", "label": "label"}
+    assert not Path("run").exists()
+    code, out, err = run(capsys, "train", "recipe.toml", "--json")
+    assert code == 0 and json.loads(out)["step"] == 4, err
+
+
+def test_resuming(here, capsys):
+    assert run(capsys, "train", "recipe.toml", "--max-steps=2", "--lr-scheduler-type=constant")[0] == 0
+    code, _, err = run(capsys, "train", "recipe.toml")
+    assert code == 1 and "holds checkpoints of a run, the last of step 2; resume it" in err
+    code, out, err = run(capsys, "train", "recipe.toml", "--lr-scheduler-type=constant", "--resume")
+    assert code == 0 and "trained 4 steps" in out, err
+
+
+def test_the_proof_of_going_on(here, capsys, monkeypatch):
+    code, out, err = run(capsys, "train", "recipe.toml", "--check-resume")
+    assert code == 0, err
+    assert out.startswith("exact: 6 steps, and 6 with a break after 3, give ")
+    monkeypatch.setattr("glassformer.train.state.load_random_state", lambda state: None)  # dropout goes elsewhere
+    code, out, err = run(capsys, "train", "recipe.toml", "--check-resume")
+    assert code == 1 and out.startswith("NOT exact: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["text-classification"], "the command line needs model, a folder or a hub name; got None"),
+        (
+            ["text-clasification", "--model=model", "--data=train.tsv", "--output-dir=o"],
+            "did you mean 'text-classification'",
+        ),
+        (["recipe.toml", "--train.learning_rat=1"], "recipe.toml: [train] has no field 'learning_rat', did you mean"),
+        (["recipe.toml", "--learning-rat=1"], "has no field 'learning_rat', did you mean 'learning_rate'"),
+        (["recipe.toml", "--learning-rate=fast"], "learning_rate must be a number of at least 0, got 'fast'"),
+        (["recipe.toml", "--data.eval_fraction=0.1"], "give data.eval or data.eval_fraction, not both"),
+        (["recipe.toml", "--options.truncatoin=true"], "did you mean 'truncation'"),
+        (["recipe.toml", "--config.hiden_size=3"], "did you mean 'hidden_size'"),
+        (["absent.toml"], "could not read absent.toml: no such file"),
+        (["recipe.toml", "--data=absent.tsv"], "there is no file 'absent.tsv'"),
+        (["recipe.toml", "--model.name=x"], "model.name cannot be set: model is not a section"),
+    ],
+)
+def test_what_is_wrong_is_one_line(here, capsys, arguments, told):
+    code, _, err = run(capsys, "train", *arguments)
+    assert code == 1 and told in err
+    assert err.strip().count("\n") == 0, err
+
+
+def test_a_broken_recipe_is_told(here, capsys):
+    Path("broken.toml").write_text("task = \n")
+    code, _, err = run(capsys, "train", "broken.toml")
+    assert code == 1 and "broken.toml is not a TOML file: Invalid value (at line 1" in err
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.name)
+def test_the_recipes_are_right(path):
+    assert make_recipe(read_recipe(path), path.name).train.output_dir
+
+
+def test_an_untrained_head_is_not_evaluated(here, capsys):
+    code, _, err = run(capsys, "evaluate", "text-classification", "model", "--data=dev.tsv", "--column=text=sentence")
+    assert code == 1 and "would answer at random" in err
+
+
+def test_masked_words_are_evaluated(here, capsys):
+    glassformer.BertForMaskedLM(bert()).save_pretrained("filler")
+    tokenizer(here / "filler").save_pretrained("filler")
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in MASKED))
+    code, out, err = run(capsys, "evaluate", "fill-mask", "filler", "--data=rows.jsonl")
+    assert code == 0, err
+    assert [line.split()[0] for line in out.splitlines()] == ["metric", "loss", "accuracy", "rows"]
