@@ -1,0 +1,85 @@
+"""glass doctor: what it finds, and that each thing it looks at can be found wanting."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from glassformer.cli import checkup
+from glassformer.cli.checkup import FAULT, OK, WARNING
+from glassformer.cli.main import main
+
+from ..conftest import ROOT
+
+
+def run(capsys, code: int = 0) -> dict[str, dict]:
+    assert main(["doctor", "--json"]) == code
+    told = json.loads(capsys.readouterr().out)
+    assert told["healthy"] == (code == 0)
+    return {check["name"]: check for check in told["checks"]}
+
+
+def test_this_machine_is_healthy(capsys):
+    checks = run(capsys)
+    assert {"python", "torch", "tokenizers", "threads", "cpu", "devices", "cache", "mirror", "offline"} <= checks.keys()
+    assert checks["tokens, engine"]["state"] == checks["tokens, readable"]["state"] == OK
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    assert all(re.search(rf"^(ok|warning) +{re.escape(name)} ", shown, re.MULTILINE) for name in checks)
+
+
+def test_what_is_needed_is_what_the_package_says():
+    text = (ROOT / "pyproject.toml").read_text()
+    needed = re.findall(r'"([^"]+)"', re.search(r"^dependencies = \[(.*?)^\]", text, re.MULTILINE | re.DOTALL)[1])
+    told = {
+        re.match(r"\w+", one)[0]: tuple((re.search(rf"{sign}([\d.]+)", one) or [None, None])[1] for sign in (">=", "<"))
+        for one in needed
+    }
+    assert told == checkup.PACKAGES
+
+
+@pytest.mark.parametrize("road", ["_engine", "_readable"])
+def test_a_tokenizer_that_gives_other_ids_is_a_fault(road, monkeypatch, capsys):
+    monkeypatch.setattr(checkup, "IDS", [*checkup.IDS[:-2], 4, 3])
+    checks = run(capsys, code=1)
+    name = "tokens, engine" if road == "_engine" else "tokens, readable"
+    assert checks[name]["state"] == FAULT
+    assert "and not [2, 5," in checks[name]["told"]
+
+
+def test_a_package_that_is_missing_old_or_new_is_a_fault(monkeypatch):
+    state, told = checkup.package("no_such_package", None, None)
+    assert (state, "No module named" in told) == (FAULT, True)
+    assert checkup.package("torch", "99", None)[0] == FAULT
+    state, told = checkup.package("tokenizers", "0.1", "0.2")
+    assert (state, ">= 0.1 and < 0.2 is needed" in told) == (FAULT, True)
+    assert checkup.package("torch", "2.6", None)[0] == OK
+
+
+def test_mirror_and_offline_are_told(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("HF_ENDPOINT", "https://near.example, https://far.example/")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    checks = run(capsys)
+    assert checks["mirror"]["told"] == "HF_ENDPOINT: https://near.example, then https://far.example"
+    assert checks["offline"]["told"].startswith("no")
+    monkeypatch.setenv("HF_ENDPOINT", "near.example")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "none"))
+    checks = run(capsys, code=1)
+    assert "must start with http" in checks["mirror"]["told"]
+    assert checks["offline"]["state"] == WARNING
+
+
+def test_the_cache_is_measured(tmp_path):
+    blobs = tmp_path / "models--a--b" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / "x").write_bytes(b"1" * 5000)
+    assert checkup.cache(tmp_path) == (OK, f"{tmp_path}, 1 models, 5.0 kB")
+
+
+def test_an_extra_that_is_not_there_is_told(monkeypatch):
+    monkeypatch.setattr(checkup, "EXTRAS", {"no_such_extra": ("pip install it", "nothing")})
+    (check,) = checkup.extras()
+    assert check.told == "not installed; it brings: nothing (pip install it)"
