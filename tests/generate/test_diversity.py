@@ -48,6 +48,7 @@ def test_repetition_counts_tokens_once():
         ([5, 1, 2, 3, 1, 2, 3], 6),
         ([1, 2, 3, 1, 2, 3, 1], 7),  # said twice, and begun again
         ([1, 2, 3, 1, 2], 0),  # begun again, but not said twice
+        ([8, 9, 1, 2, 3, 1, 2], 0),
         ([9, 4, 4, 4, 4, 4], 5),
         ([1, 1, 2, 1, 1, 2], 6),
         ([1, 1, 2], 0),  # repeated, but not at the end

@@ -81,20 +81,20 @@ def test_pieces_make_the_text_of_a_small_vocabulary(name, data):
 
 @pytest.fixture(scope="module")
 def real(shared):
+    """Published tokenizers, and what draws their ids: any, and more often short ones."""
     folders = {"gpt2": GPT2Tokenizer, "openai-gpt": OpenAIGPTTokenizer}
     made = {name: kind.from_pretrained(shared / "vocab" / name) for name, kind in folders.items()}
     for name in ("bert-base-chinese", "bert-base-uncased"):
         made[name] = BertTokenizer.from_pretrained(shared / "vocab" / name)
-    return made
+    short = {name: [i for i, token in one.ids_to_tokens.items() if len(token) < 3] for name, one in made.items()}
+    return {name: (one, st.integers(0, len(one) - 1) | st.sampled_from(short[name])) for name, one in made.items()}
 
 
 @pytest.mark.parametrize("name", ["gpt2", "openai-gpt", "bert-base-chinese", "bert-base-uncased"])
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_pieces_make_the_text_of_a_real_vocabulary(name, real, data):
-    tokenizer = real[name]
-    short = [index for index, token in tokenizer.ids_to_tokens.items() if len(token) < 3]
-    any_id = st.integers(0, len(tokenizer) - 1) | st.sampled_from(short)
+    tokenizer, any_id = real[name]
     check(tokenizer, data.draw(st.lists(any_id, max_size=20)), data.draw(OPTIONS))
 
 
@@ -134,6 +134,8 @@ def test_words_come_without_delay():
     tokens = ["run", "##ning", "n", "北", "京", "，", "3", "run", ".", "'", "t"]
     shown = streamed(tokenizer, tokenizer.convert_tokens_to_ids(tokens))
     assert shown == ["run", "ning", "", " n 北", "京", "，", "3", " run", ".", "", "'t", ""]
+    shown = streamed(tokenizer, tokenizer.convert_tokens_to_ids(["北", "##", "京", "[SEP]", "京"]))
+    assert shown == ["北", "", "京", " [SEP]", " 京", ""]
     letters = SMALL["openai"]
     shown = streamed(letters, letters.convert_tokens_to_ids(["a", "b", "a</w>", "c", ".</w>", "a</w>"]))
     assert shown == ["a", "b", "a", " c", ".", " a", ""]

@@ -29,9 +29,10 @@ def test_batches_do_not_matter(tiny_model, tiny_tokenizer, name):
 
 
 def test_a_seed_is_made_up_and_told(tiny_model, tiny_tokenizer):
-    rows = [tiny_tokenizer.encode("Once")]
+    rows = [tiny_tokenizer.encode("Once")] * 2
     first, second = (Writer(tiny_model, tiny_tokenizer, do_sample=True, max_new_tokens=20) for _ in range(2))
     written = first.write(rows)
+    assert written[0] != written[1]  # a prompt that comes twice is not drawn alike
     assert written != second.write(rows)
     again = Writer(tiny_model, tiny_tokenizer, do_sample=True, max_new_tokens=20, seed=first.seed)
     assert again.write(rows) == written
@@ -58,6 +59,9 @@ def test_text_goes_on_where_the_prompt_ended(first, begins):
     for (one,) in writer.write([[5], [7], [5, 6, 7]]):
         assert one.text.startswith(begins)
         assert tokenizer.decode(one.prompt) + one.text == tokenizer.decode(one.prompt + one.ids)
+        shown: list[str] = []
+        assert writer.stream(one.prompt, shown.append) == one
+        assert "".join(shown) == one.text
 
 
 def test_contradictions_are_told_before_anything_is_written(tiny_model, tiny_tokenizer):
