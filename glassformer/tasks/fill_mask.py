@@ -49,6 +49,7 @@ class FillMask(Task):
     nested_options = "tokenizer_kwargs"
     unwraps_one = True
     needs_special_tokens = True
+    smooths_labels = True
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ class FillMask(Task):
     def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         labels = batch.labels["labels"]
         logits, places = self.masked_logits(model, batch, labels != IGNORED)
-        return F.cross_entropy(logits, labels.flatten()[places], reduction="sum")
+        return F.cross_entropy(logits, labels.flatten()[places], reduction="sum", label_smoothing=self.label_smoothing)
 
     @property
     def metrics(self) -> tuple[str, ...]:

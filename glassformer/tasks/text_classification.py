@@ -86,6 +86,10 @@ class TextClassification(Task):
     def count_targets(self, batch: Batch) -> int:
         return batch.labels["labels"].numel()
 
+    @property
+    def smooths_labels(self) -> bool:
+        return self.kind == "single_label_classification"
+
     # --- tensors to answers ------------------------------------------------------------------------------------
 
     def scores(self, logits: Tensor) -> Tensor:
@@ -115,7 +119,7 @@ class TextClassification(Task):
     def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits, labels = self.call(model, batch.inputs).logits, batch.labels["labels"]
         if self.kind == "single_label_classification":
-            return F.cross_entropy(logits, labels, reduction="sum")
+            return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=self.label_smoothing)
         labels = labels.to(logits.dtype).view_as(logits)
         if self.kind == "regression":
             return F.mse_loss(logits, labels, reduction="sum")

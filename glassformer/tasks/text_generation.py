@@ -72,6 +72,7 @@ class TextGeneration(Task):
     head = "AutoModelForCausalLM"
     columns = Columns(("text",))
     Options = TextGenerationOptions
+    smooths_labels = True
 
     @classmethod
     def option_names(cls) -> list[str]:
@@ -162,4 +163,5 @@ class TextGeneration(Task):
         body = model.base_model.run(**batch.inputs, use_cache=False)
         labels = body.layout.pack(following)  # N
         learnt = labels != IGNORED
-        return F.cross_entropy(model.word_logits(body.rows[learnt]), labels[learnt], reduction="sum")
+        logits = model.word_logits(body.rows[learnt])
+        return F.cross_entropy(logits, labels[learnt], reduction="sum", label_smoothing=self.label_smoothing)

@@ -65,6 +65,7 @@ class TokenClassification(Task):
     head = "AutoModelForTokenClassification"
     columns = Columns(("text",), ("tokens",), ("tags",), lists=("tokens",))
     Options = TokenClassificationOptions
+    smooths_labels = True
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -230,7 +231,13 @@ class TokenClassification(Task):
 
     def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits, labels = self.call(model, batch.inputs).logits, batch.labels["labels"]
-        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum", ignore_index=IGNORED)
+        return F.cross_entropy(
+            logits.flatten(0, 1),
+            labels.flatten(),
+            reduction="sum",
+            ignore_index=IGNORED,
+            label_smoothing=self.label_smoothing,
+        )
 
     @property
     def metrics(self) -> tuple[str, ...]:

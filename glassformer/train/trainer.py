@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import math
 import os
@@ -71,6 +72,7 @@ class Trainer:
         self, task: Task, train_rows: Iterable[Any], eval_rows: Iterable[Any] | None, settings: TrainSettings
     ) -> None:
         self.task, self.settings = task, settings
+        self.learner = smoothed(task, settings.label_smoothing_factor)
         self.folder = Path(settings.output_dir)
         self.device = choose_device(settings.device)
         self.ranks: Ranks = join_ranks(settings.rank_timeout, self.device)
@@ -155,7 +157,7 @@ class Trainer:
         mine = [self.batches.collate(numbers) for numbers in rows[self.ranks.rank :: self.ranks.size]]
         try:
             result = take_step(
-                self.task,
+                self.learner,
                 self.model,
                 mine,
                 self.optimizer,
@@ -340,6 +342,15 @@ def choose_device(name: str) -> torch.device:
         return torch.device(name)
     except RuntimeError:
         raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from None
+
+
+def smoothed(task: Task, share: float) -> Task:
+    """The task as it learns: the same, but for labels that are spread a little. Evaluation stays as it is."""
+    if share and not task.smooths_labels:
+        raise InputError(f"label_smoothing_factor is for tasks that choose among labels, and {task.name} does not")
+    learner = copy.copy(task)
+    learner.label_smoothing = share
+    return learner
 
 
 def freeze_parts(task: Task, settings: TrainSettings) -> None:

@@ -209,7 +209,7 @@ def test_a_signal_saves_and_ends(tmp_path, name):
     process = start(tmp_path, max_steps=100_000, **constant)
     time.sleep(1)
     process.send_signal(getattr(signal, name))
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert out == f"ended: {name}\n" and process.returncode == 0
     ((step, folder),) = state.checkpoints_in(tmp_path / "run").items()
     alone = classifier(tmp_path / "vocabulary")

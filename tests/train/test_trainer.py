@@ -225,3 +225,26 @@ def test_the_report_stands_alone(tmp_path):
     assert "<polyline" in page and "learning rate" in page and "eval accuracy" in page
     assert "run &lt;b&gt;" in page and "run <b>" not in page
     assert "http" not in page.replace("http-equiv", "") and "<script" not in page
+
+
+# --- label smoothing ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make, rows", [(classifier, ROWS), (filler, MASKED), (writer, TEXTS)])
+def test_labels_are_smoothed_in_training_alone(tmp_path, make, rows):
+    task = make(tmp_path)
+    task.model.eval()
+    trainer = Trainer(task, rows, rows, settings(tmp_path / "run", label_smoothing_factor=0.2))
+    batch = task.collate([example for row in rows for example in task.encode(task.read(row))])
+    hard, soft = (float(each.loss(task.model, batch, "mean").detach()) for each in (task, trainer.learner))
+    trainer.learner.label_smoothing = 1.0
+    spread = float(trainer.learner.loss(task.model, batch, "mean").detach())
+    assert hard == pytest.approx(trainer.evaluate()["loss"], abs=1e-5)
+    assert soft == pytest.approx(0.8 * hard + 0.2 * spread, abs=1e-5) and abs(soft - hard) > 1e-4
+
+
+def test_smoothing_is_refused_where_there_are_no_labels(tmp_path):
+    task = classifier(tmp_path, num_labels=1)
+    rows = [{"text": row["text"], "label": 0.5} for row in ROWS]
+    with pytest.raises(InputError, match="label_smoothing_factor is for tasks that choose among labels"):
+        Trainer(task, rows, None, settings(tmp_path / "run", label_smoothing_factor=0.1))
