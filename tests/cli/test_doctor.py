@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -36,6 +37,7 @@ def test_what_is_needed_is_what_the_package_says():
     told = {
         re.match(r"\w+", one)[0]: tuple((re.search(rf"{sign}([\d.]+)", one) or [None, None])[1] for sign in (">=", "<"))
         for one in needed
+        if ";" not in one or sys.version_info < (3, 11)  # the only marker is for versions before that
     }
     assert told == checkup.PACKAGES
 
