@@ -3,9 +3,9 @@
     python bench/encode.py [--shapes 6x384 12x768] [--rounds 3] [--batches 12] [--json bench/results/encode.json]
 
 All engines hold the same random weights in float32 and get the same batches of 32 in arrival order (log-normal
-lengths, mean about 36 tokens, at most 128), on 2 threads. Rounds alternate between engines; a figure is the median
-over rounds, and a ratio is the median of the ratios inside each round, so that a noisy moment touches all alike.
-Memory and the time to the first embedding are measured in a process of each engine's own.
+lengths, mean about 36 tokens, at most 128), on 2 threads. Rounds alternate between engines, each in a process of its
+own; a figure is the median over rounds, and a ratio is the median of the ratios inside each round, so that a noisy
+moment touches all alike. Memory and the time to the first embedding are measured in fresh processes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import engines
 import numpy as np
+from workers import Worker
 
 THREADS = 2
 
@@ -57,21 +58,20 @@ def measure(folder: Path, names: list[str], batches: int, rounds: int) -> dict[s
     """Tokens per second of each engine, and how far its numbers are from ours."""
     work = natural_batches(batches)
     real = sum(int(mask.sum()) for _, mask in work)
-    ready = {name: engines.load(name, folder, THREADS) for name in names}
+    ready = {name: Worker(engines.load, name, folder, THREADS, threads=THREADS) for name in names}
     ids, mask = work[0]
     seen = mask.astype(bool)
-    ours = ready["glassformer"](ids, mask)[seen]
-    away = {name: float(np.abs(encode(ids, mask)[seen] - ours).max()) for name, encode in ready.items()}
+    ours = ready["glassformer"](ids, mask)[1][seen]
+    away = {name: float(np.abs(encode(ids, mask)[1][seen] - ours).max()) for name, encode in ready.items()}
 
     speeds: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(rounds):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             time.sleep(0.3)  # let the threads of the engine before go to sleep
             ready[name](*work[0])
-            start = time.perf_counter()
-            for batch in work:
-                ready[name](*batch)
-            speeds[name].append(real / (time.perf_counter() - start))
+            speeds[name].append(real / sum(ready[name](*batch)[0] for batch in work))
+    for worker in ready.values():
+        worker.close()
     return {
         name: {
             "tokens_per_second": statistics.median(speeds[name]),

@@ -4,9 +4,9 @@
 
 A GPT-2 of the smallest published size (124M) with random weights, greedy unless beams are named, 2 threads. A prompt
 has 32 tokens and gets 64 new ones; "ragged" are eight prompts of 8 to 256 tokens in one batch; "64 new" to "1024 new"
-show how the cost grows. Rounds alternate between engines; a figure is the median over rounds and a ratio the median of
-the ratios inside each round. The time to the first token and the memory of a sequence are measured in processes of
-their own.
+show how the cost grows. Rounds alternate between engines, each in a process of its own; a figure is the median over
+rounds and a ratio the median of the ratios inside each round. The time to the first token and the memory of a sequence
+are measured in fresh processes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 import writers
+from workers import Worker
 
 THREADS = 2
 VOCABULARY = 50257
@@ -61,7 +62,7 @@ def write_model(folder: Path) -> None:
     model.save_pretrained(folder)
 
 
-def measure(ready: dict[str, writers.Write], work: Work, rounds: int) -> dict[str, dict[str, float]]:
+def measure(ready: dict[str, Worker], work: Work, rounds: int) -> dict[str, dict[str, float]]:
     """Tokens per second of each engine, and how many of its tokens are ours."""
     prompts, names = prompts_of(work), list(ready)
     speeds: dict[str, list[float]] = {name: [] for name in names}
@@ -69,9 +70,8 @@ def measure(ready: dict[str, writers.Write], work: Work, rounds: int) -> dict[st
     for turn in range(rounds):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             time.sleep(0.3)  # let the threads of the engine before go to sleep
-            start = time.perf_counter()
-            texts[name] = ready[name](prompts, work.new, work.beams)
-            speeds[name].append(sum(map(len, texts[name])) / (time.perf_counter() - start))
+            seconds, texts[name] = ready[name](prompts, work.new, work.beams)
+            speeds[name].append(sum(map(len, texts[name])) / seconds)
             assert [len(text) for text in texts[name]] == [work.new] * len(prompts), f"{name} wrote too little"
     ours = np.array(texts["glassformer"])
     return {
@@ -167,7 +167,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_model(folder)
-        ready = {name: writers.load(name, folder, THREADS) for name in names}
+        writers.convert_to_ctranslate2(folder, folder / "ctranslate2")
+        ready = {name: Worker(writers.load, name, folder, THREADS, threads=THREADS) for name in names}
         for write in ready.values():
             write(prompts_of(CASES["batch 1"]), 8, 1)
         for case, work in {**CASES, **GROWTH}.items():
@@ -175,6 +176,8 @@ def main() -> None:
                 rounds = 1 if work.new > 64 else arguments.rounds
                 results[case] = measure(ready, work, rounds)
                 show(case, results[case])
+        for worker in ready.values():
+            worker.close()
         if not arguments.no_probe:
             results["first token and memory"] = {name: probe(name, folder) for name in names}
             show("first token and memory", results["first token and memory"])

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from ..nn.bare import Copies
 from ..nn.cache import Cache
 from ..nn.mask import hide
 
@@ -29,6 +30,7 @@ class Reader:
         self.next: Tensor | None = None  # B: the position of the token that is read next
         self.states: Tensor | None = None  # B G C: what the head read last
         self.steps_read = 0
+        self.score: Callable = model.word_logits
         self.step: Callable | None = None  # the quick way to read one token of every leaf, made when it is needed
 
     def begin(self, prompts: list[list[int]], leaves: int = 1) -> Tensor:
@@ -61,7 +63,9 @@ class Reader:
             own = torch.eye(leaves, dtype=torch.bool, device=tokens.device)
             self.seen[:, :, filled : filled + leaves] = own
         if self.steps_read == 0 and not self.source:
-            self.step = self.body.bare_step(batch * leaves, self.room)
+            copies = Copies.for_reading(self.model, batch * leaves, self.room)
+            self.step = self.body.bare_step(copies)
+            self.score = self.model.bare_word_logits(copies)
         self.steps_read += 1
         seen = None if self.seen is None else self.seen[:, :, : filled + leaves]
         positions = self.next[:, None].expand(-1, leaves)
@@ -73,7 +77,7 @@ class Reader:
             rows = self.body.run(tokens, seen, **given).rows
         self.next = self.next + 1
         self.states = rows.view(batch, leaves, -1)
-        return self.model.word_logits(rows).view(batch, leaves, -1)
+        return self.score(rows).view(batch, leaves, -1)
 
     def drop_unseen(self) -> int:
         """Make the cache smaller once most of its columns are in nobody's past; how many it holds then."""

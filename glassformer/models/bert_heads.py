@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from ..nn.activation import ACTIVATIONS
+from ..nn.bare import Copies
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
 from .bert import BertConfig, BertModel, BertPreTrainedModel
@@ -99,6 +101,9 @@ class ScoresWords(BertPreTrainedModel):
 
     def word_logits(self, rows: Tensor) -> Tensor:
         return self.cls.predictions(rows)
+
+    def bare_word_logits(self, copies: Copies) -> Callable[[Tensor], Tensor]:
+        return self.word_logits
 
     def _resize_output(self, size: int, shared: int) -> None:
         head = self.cls.predictions

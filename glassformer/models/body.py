@@ -116,14 +116,12 @@ class Body(PreTrainedModel):
             out.past_key_values = cache
         return out
 
-    def bare_step(self, rows: int, steps: int) -> Callable[[Tensor, Tensor, Cache, Tensor | None], Tensor] | None:
+    def bare_step(self, copies: Copies) -> Callable[[Tensor, Tensor, Cache, Tensor | None], Tensor] | None:
         """`run` for one token of every continuation (ids and positions B T), behind a cache, without its modules: the
-        rows that a head reads. None where a layer has no such way, or a hook wants to see what passes. Copies of
-        weights are made if `rows` continuations are to be read for so many steps that it pays.
+        rows that a head reads. None where a layer has no such way, or a hook wants to see what passes.
         """
         if self.training or is_watched(self):
             return None
-        copies = Copies.for_reading(self.encoder, rows, steps)
         layers = [layer.bare(copies) for layer in self.encoder.layer]
         if not all(layers):
             return None

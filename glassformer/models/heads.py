@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..nn import bare
 from ..nn.linear import Linear
 from ..nn.loss import IGNORED, label_loss, span_loss, text_loss
 from ..nn.mask import check_tensor
@@ -64,6 +65,11 @@ class LinearScores(PreTrainedModel):
     def word_logits(self, rows: Tensor) -> Tensor:
         """N C -> N V"""
         return self.get_output_embeddings()(rows)
+
+    def bare_word_logits(self, copies: bare.Copies) -> bare.Brick:
+        """`word_logits` without its module."""
+        scorer = self.get_output_embeddings()
+        return scorer if bare.is_watched(scorer) else bare.linear(scorer, copies)
 
     def _resize_output(self, size: int, shared: int) -> None:
         old = self.get_output_embeddings()
