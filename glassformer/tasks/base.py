@@ -66,7 +66,6 @@ class Task:
     unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
     needs_special_tokens: ClassVar[bool] = False  # texts of files keep theirs too
     nested_options: ClassVar[str | None] = None  # a dictionary of options that people pass under this name
-    smooths_labels: bool = False  # whether its loss heeds `label_smoothing`
     label_smoothing: float = 0.0  # the share of every target that training spreads over all labels
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
@@ -101,6 +100,11 @@ class Task:
     def trainable(self) -> nn.Module:
         """What training changes, and hands to `loss`, perhaps wrapped: the model, and what else learns."""
         return self.model
+
+    @property
+    def smooths_labels(self) -> bool:
+        """Whether its loss heeds `label_smoothing`."""
+        return False
 
     # --- options -----------------------------------------------------------------------------------------------
 
