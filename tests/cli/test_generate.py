@@ -226,6 +226,11 @@ def test_wrong_use_is_one_line(folder, arguments, said, capsys):
     assert not shown.out
 
 
+def test_wrong_settings_are_told_before_anything_is_loaded(capsys):
+    assert main(["generate", "/no/such/folder", "a", "--set", "topk=3"]) == 1
+    assert "did you mean 'top_k'?" in capsys.readouterr().err
+
+
 def test_settings_that_do_nothing_are_told(folder, capsys):
     assert main(["generate", str(folder), PROMPT, "--top-p", "0.35"]) == 0
     assert "glass: note: top_p has no effect" in capsys.readouterr().err
