@@ -22,6 +22,7 @@ learning_rate = 3e-5
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,9 +31,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.files import reason_of
 from ..errors import ConfigError, InputError, nearest, refuse_unknown
+from ..text.options import one_of, whole
 from .settings import TrainSettings
 
 if TYPE_CHECKING:
+    from ..tasks.base import Task
     from .trainer import Trainer
 
 LABELLED = {"text-classification": "label", "token-classification": "tags"}  # where the labels of a new head stand
@@ -48,6 +51,7 @@ class DataSettings:
     columns: dict[str, Any] | None = None  # name the task reads -> name or number in the file
     format: str | None = None
     header: bool | None = None
+    limit: int | None = None  # so many of the training rows, drawn at random, the same ones in every run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,7 @@ class Recipe:
     data: DataSettings
     train: TrainSettings
     tokenizer: str | None = None  # None: the model's own
+    from_scratch: bool = False  # the shape of `model` with weights that are drawn, and not those it has
     options: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
 
@@ -151,10 +156,13 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     data = DataSettings(**sections["data"])
     if data.eval is not None and data.eval_fraction is not None:
         raise ConfigError(f"{where}: give data.eval or data.eval_fraction, not both")
+    whole("data.limit", data.limit, 1)
+    one_of("from_scratch", values.get("from_scratch", False), (True, False))
     return Recipe(
         task=values["task"],
         model=values["model"],
         tokenizer=values.get("tokenizer"),
+        from_scratch=values.get("from_scratch", False),
         data=data,
         train=TrainSettings.from_dict(sections["train"], f"{where}: [train]"),
         options=dict(sections["options"]),
@@ -194,8 +202,9 @@ def toml_value(value: Any) -> str:
 def build(recipe: Recipe) -> Trainer:
     """The trainer of a recipe, with its rows read and its model loaded."""
     from ..data.readers import read_rows
-    from ..data.shuffle import split
+    from ..data.shuffle import shuffle, split
     from ..tasks.registry import task_class
+    from .state import seed_all
     from .trainer import Trainer
 
     kind = task_class(recipe.task)
@@ -207,8 +216,24 @@ def build(recipe: Recipe) -> Trainer:
     config = {**new_labels(recipe, rows), **recipe.config}
     if data.eval_fraction is not None:
         rows, eval_rows = map(list, split(rows, data.eval_fraction, recipe.train.seed))
-    task = kind.from_pretrained(recipe.model, recipe.tokenizer, model_arguments=config, **recipe.options)
+    if data.limit is not None:
+        rows = list(itertools.islice(shuffle(rows, len(rows), seed=0), data.limit))
+    seed_all(recipe.train.seed)  # weights that are drawn belong to the run
+    if recipe.from_scratch:
+        task = new_task(kind, recipe, config)
+    else:
+        task = kind.from_pretrained(recipe.model, recipe.tokenizer, model_arguments=config, **recipe.options)
     return Trainer(task, rows, eval_rows, recipe.train)
+
+
+def new_task(kind: type[Task], recipe: Recipe, config: dict[str, Any]) -> Task:
+    """The task with a model that knows nothing yet; its folder need not hold weights."""
+    from ..models import auto
+    from ..text.auto import AutoTokenizer
+
+    shape = auto.AutoConfig.from_pretrained(recipe.model, **config)
+    tokenizer = AutoTokenizer.from_pretrained(recipe.tokenizer or recipe.model)
+    return kind(getattr(auto, kind.head).from_config(shape), tokenizer, **recipe.options)
 
 
 def new_labels(recipe: Recipe, rows: list[Any]) -> dict[str, Any]:

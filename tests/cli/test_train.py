@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 import glassformer
 from glassformer.cli import main as command
-from glassformer.train.recipe import make_recipe, read_recipe
+from glassformer.train.recipe import build, make_recipe, put, read_recipe
+from glassformer.train.trainer import Trainer
 
-from ..train.small import MASKED, ROWS, bert, tokenizer
+from ..train.small import MASKED, ROWS, bert, same, tokenizer, weights
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 
@@ -101,6 +103,8 @@ def test_the_proof_of_going_on(here, capsys, monkeypatch):
         (["recipe.toml", "--config.hiden_size=3"], "did you mean 'hidden_size'"),
         (["absent.toml"], "could not read absent.toml: no such file"),
         (["recipe.toml", "--data=absent.tsv"], "there is no file 'absent.tsv'"),
+        (["recipe.toml", "--data.limit=0"], "data.limit must be a whole number of at least 1, got 0"),
+        (["recipe.toml", "--from-scratch=1"], "from_scratch must be one of True, False, got 1"),
         (["recipe.toml", "--model.name=x"], "model.name cannot be set: model is not a section"),
     ],
 )
@@ -133,3 +137,37 @@ def test_masked_words_are_evaluated(here, capsys):
     code, out, err = run(capsys, "evaluate", "fill-mask", "filler", "--data=rows.jsonl")
     assert code == 0, err
     assert [line.split()[0] for line in out.splitlines()] == ["metric", "loss", "accuracy", "rows"]
+
+
+def build_with(**fields) -> Trainer:
+    values = read_recipe(Path("recipe.toml"))
+    for name, value in fields.items():
+        put(values, name.replace("__", "."), value)
+    return build(make_recipe(values))
+
+
+def test_from_scratch_is_the_same_shape_with_drawn_weights(here):
+    tuned, fresh = build_with().task, build_with(from_scratch=True).task
+    assert type(fresh.model) is type(tuned.model)
+    assert fresh.model.config.label2id == tuned.model.config.label2id == {"bad": 0, "good": 1}
+    mine, theirs = weights(fresh), weights(tuned)
+    assert {name: tensor.shape for name, tensor in mine.items()} == {name: t.shape for name, t in theirs.items()}
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    assert not torch.allclose(mine[name], theirs[name], atol=1e-3)
+    Path("model/model.safetensors").unlink()  # the shape is enough
+    assert same(mine, weights(build_with(from_scratch=True).task))
+    assert not same(mine, weights(build_with(from_scratch=True, seed=7).task))
+
+
+def test_a_new_head_belongs_to_the_seed(here):
+    torch.manual_seed(1)
+    first = weights(build_with(seed=3).task)
+    torch.manual_seed(2)
+    assert same(first, weights(build_with(seed=3).task))
+    assert not same(first, weights(build_with(seed=4).task))
+
+
+def test_a_limit_draws_the_same_rows_in_every_run(here):
+    drawn = [row["text"] for row in build_with(data__limit=4).batches.rows]
+    assert len(drawn) == 4 and drawn != [row["text"] for row in ROWS[:4]]
+    assert drawn == [row["text"] for row in build_with(data__limit=4, seed=9).batches.rows]
