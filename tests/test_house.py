@@ -28,9 +28,9 @@ ORDER = (
     "serve",
     "cli",
 )
-# A tokenizer reads and writes files, a model writes texts: they may reach down for that, when they do it and not when
-# they are imported.
-LATE = {("text", "checkpoints"), ("models", "generate")}
+# A tokenizer reads and writes files, a model writes texts and shows what is in it: they may reach down for that, when
+# they do it and not when they are imported.
+LATE = {("text", "checkpoints"), ("models", "generate"), ("models", "explain")}
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool, int]]:

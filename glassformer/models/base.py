@@ -34,6 +34,7 @@ from ..checkpoints.wrapped import unwrapped
 from ..errors import ConfigError, InputError, refuse_unknown
 from ..nn.attention import slots_to_keep
 from ..nn.mask import additive_mask, check_mask, check_tensor
+from .visible import Visible
 
 log = logging.getLogger("glassformer")
 
@@ -53,7 +54,7 @@ class ModelType(type):
             return super().__call__(*args, **kwargs)
 
 
-class PreTrainedModel(nn.Module, metaclass=ModelType):
+class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
     """A model that lives in a Hugging Face checkpoint folder."""
 
     is_body: ClassVar[bool] = False

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -73,6 +74,21 @@ def attend_explicitly(
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """softmax(q kᵀ / sqrt(D)) v, written out so that every step can be looked at; `scale` replaces 1 / sqrt(D)."""
+    weights = weigh_explicitly(q, k, mask, causal, scale, score_bias)
+    weights = F.dropout(weights, dropout) if dropout else weights
+    weights = weights if head_mask is None else weights * head_mask
+    return weights @ v, weights  # B H T D
+
+
+def weigh_explicitly(
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    score_bias: ScoreBias | None = None,
+) -> Tensor:
+    """softmax(q kᵀ / sqrt(D))"""
     scores = q @ k.transpose(-1, -2)  # B H T S
     if score_bias is not None:
         scores = scores + score_bias(q, k)
@@ -82,10 +98,7 @@ def attend_explicitly(
         scores = scores.masked_fill(future, torch.finfo(scores.dtype).min)
     if mask is not None:
         scores = scores + mask
-    weights = scores.softmax(-1)
-    weights = F.dropout(weights, dropout) if dropout else weights
-    weights = weights if head_mask is None else weights * head_mask
-    return weights @ v, weights  # B H T D
+    return scores.softmax(-1)
 
 
 def run_heads(x: Tensor, run) -> Tensor:
@@ -105,6 +118,46 @@ def lay_out_weights(seen: list, layout: Layout, source: Layout) -> Tensor:
         columns = slice(there.column, there.column + there.length)
         whole[list(here.members), :, rows, columns] = weights
     return whole
+
+
+class Look(NamedTuple):
+    """What an attention computes with, for somebody who watches it."""
+
+    q: Tensor  # N H D
+    k: Tensor  # M H D, or B H S D with a past
+    v: Tensor
+    layout: Layout
+    source: Layout
+    scale: float | None
+    score_bias: ScoreBias | None
+    head_mask: Tensor | None
+
+    def weights(self, heads: Sequence[int]) -> Tensor:
+        """The weights of some heads, B H T S: those that `attend` gives, before dropout, and only these are computed.
+
+        Where something is added to the scores, all heads are computed: it may be different for each of them.
+        """
+        q, k, mask = self.q, self.k, self.head_mask
+        if self.score_bias is None:
+            q, k = q[:, heads], k[:, heads]  # both have their heads in dimension 1
+        found = weigh(q, k, self.layout, self.source, self.scale, self.score_bias)
+        found = found if self.score_bias is None else found[:, heads]
+        return found if mask is None else found * (mask if mask.shape[1] == 1 else mask[:, heads])
+
+
+def weigh(
+    q: Tensor, k: Tensor, layout: Layout, source: Layout, scale: float | None, score_bias: ScoreBias | None
+) -> Tensor:
+    """The weights of `attend` alone."""
+    if source.mask is not None or k.dim() == 4:
+        k = k if k.dim() == 4 else source.heads(k)
+        return weigh_explicitly(layout.heads(q), k, source.mask, False, scale, score_bias)
+    causal = layout.causal and source is layout
+    seen = [
+        (here, there, weigh_explicitly(run_heads(q, here), run_heads(k, there), None, causal, scale, score_bias))
+        for here, there in paired_runs(layout, source)
+    ]
+    return lay_out_weights(seen, layout, source)
 
 
 class SelfAttention(nn.Module):
@@ -132,6 +185,7 @@ class SelfAttention(nn.Module):
         self.value = Linear(hidden_size, self.all_head_size)
         self.dropout = nn.Dropout(dropout)
         self.scale = scale  # None: 1 / sqrt(attention_head_size)
+        self.watcher: Callable[[Look], None] | None = None  # is shown what is computed; changes nothing
         self.position_embedding_type = position_embedding_type
         if position_embedding_type != "absolute":
             self.max_position_embeddings = max_position_embeddings
@@ -214,14 +268,18 @@ class SelfAttention(nn.Module):
             k, v = self.source_keys_and_values(encoder_hidden_states, source, past_key_value)
         else:
             k, v = self.own_keys_and_values(hidden_states, layout, past_key_value)
+        reading = source if crossing else layout
+        score_bias = None if self.position_embedding_type == "absolute" else self.relative_scores_in(layout)
+        if self.watcher is not None:
+            self.watcher(Look(q, k, v, layout, reading, self.scale, score_bias, head_mask))
         y, weights = attend(
             q,
             k,
             v,
             layout,
-            source if crossing else None,
+            reading,
             scale=self.scale,
-            score_bias=None if self.position_embedding_type == "absolute" else self.relative_scores_in(layout),
+            score_bias=score_bias,
             head_mask=head_mask,
             dropout=self.dropout.p if self.training else 0.0,
             want_weights=output_attentions,
@@ -229,8 +287,7 @@ class SelfAttention(nn.Module):
         context = y.reshape(*hidden_states.shape[:-1], self.all_head_size)
         outputs = (context, weights) if output_attentions else (context,)
         if use_cache:
-            held = source if crossing else layout
-            outputs += ((k, v) if k.dim() == 4 else (held.heads(k), held.heads(v)),)
+            outputs += ((k, v) if k.dim() == 4 else (reading.heads(k), reading.heads(v)),)
         return outputs
 
 

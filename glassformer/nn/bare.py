@@ -25,11 +25,13 @@ Step = Callable[[Tensor, Room, Tensor | None, int], Tensor]  # rows N C, the lay
 
 
 def is_watched(module: nn.Module) -> bool:
-    """Whether a hook somewhere in `module` wants to see what passes."""
+    """Whether a hook or a watcher somewhere in `module` wants to see what passes."""
     hooks = torch.nn.modules.module
     if hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
         return True
-    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+    return any(
+        part._forward_hooks or part._forward_pre_hooks or getattr(part, "watcher", None) for part in module.modules()
+    )
 
 
 class Copies(NamedTuple):

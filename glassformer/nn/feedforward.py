@@ -28,10 +28,10 @@ class Intermediate(nn.Module):
         self.intermediate_act_fn = ACTIVATIONS[activation]()
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        widened = self.dense(hidden_states)
-        if isinstance(self.intermediate_act_fn, GELUActivation) and is_unwatched(self.dense):
-            return self.intermediate_act_fn.overwrite(widened)
-        return self.intermediate_act_fn(widened)
+        widened, activate = self.dense(hidden_states), self.intermediate_act_fn
+        if isinstance(activate, GELUActivation) and is_unwatched(self.dense) and is_unwatched(activate):
+            return activate.overwrite(widened)
+        return activate(widened)
 
 
 class AddNorm(nn.Module):

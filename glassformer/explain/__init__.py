@@ -1,0 +1,1 @@
+"""Seeing into models: capture, patches, measures, attribution, pruning, pages."""

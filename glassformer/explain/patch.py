@@ -1,0 +1,98 @@
+"""What would have happened: heads and layers off or scaled, outputs of modules changed, while the model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..models.base import PreTrainedModel
+from ..nn.stream import Layout
+from .capture import STREAM
+from .places import CROSS, SELF, attention_of, matching, slots_of
+
+Factors = Mapping[int, Mapping[int, float | Tensor] | Iterable[int]]  # {layer: heads}, or {layer: {head: factor}}
+Change = Callable[[Tensor], Tensor] | Tensor
+
+
+@contextmanager
+def patched(
+    model: PreTrainedModel,
+    modules: Mapping[str, Change] | None = None,
+    *,
+    heads: Factors | None = None,
+    cross_heads: Factors | None = None,
+    skip: Iterable[int] = (),
+) -> Iterator[None]:
+    """Change what the runs inside the `with` compute.
+
+    `modules` gives names or patterns a tensor that stands for their output, or a function of it; in the body both are
+    laid out B T C. `heads` and `cross_heads` switch heads off ({0: [1, 2]}) or scale what they say ({0: {1: 0.5}}),
+    numbered as in the unpruned model; all layers stay fused. `skip` leaves layers out.
+
+    >>> with model.patched(heads={0: [3]}, skip=[5]):                               # doctest: +SKIP
+    ...     out = model(**batch)
+    """
+    with ExitStack() as undo:
+        for kind, plan in ((SELF, heads), (CROSS, cross_heads)):
+            for layer, factors in (plan or {}).items():
+                undo.callback(scale_heads(attention_of(model, layer, kind), factors))
+        for layer in skip:
+            undo.callback(model.layer(layer).register_forward_hook(as_it_came).remove)
+        where: dict[str, Layout | None] = {}
+        undo.callback(note_layout(model, where))
+        for given, change in (modules or {}).items():
+            for name, module in matching(model, [given]).items():
+                undo.callback(change_output(name, module, change, where))
+        yield
+
+
+def scale_heads(attention: nn.Module, factors: Mapping[int, float | Tensor] | Iterable[int]) -> Callable[[], None]:
+    """Multiply what heads say before it is projected: the same as multiplying their weights."""
+    factors = factors if isinstance(factors, Mapping) else dict.fromkeys(factors, 0.0)
+    slots, size = slots_of(attention, factors), attention.self.attention_head_size
+
+    def scaled(_: nn.Module, inputs: tuple) -> tuple:
+        context, *rest = inputs
+        scale = context.new_ones(context.shape[-1] // size)
+        for slot, factor in zip(slots, factors.values(), strict=True):
+            scale = scale.index_put((torch.tensor(slot, device=scale.device),), torch.as_tensor(factor).to(scale))
+        return (context * scale.repeat_interleave(size), *rest)
+
+    return attention.output.register_forward_pre_hook(scaled).remove
+
+
+def as_it_came(_: nn.Module, inputs: tuple, out: tuple) -> tuple:
+    """A layer that hands on what it was given."""
+    return (inputs[0], *out[1:])
+
+
+def note_layout(model: PreTrainedModel, where: dict[str, Layout | None]) -> Callable[[], None]:
+    def note(_: nn.Module, __: tuple, arguments: dict) -> None:
+        where["layout"], where["source"] = arguments.get("layout"), arguments.get("source")
+
+    return model.base_model.encoder.register_forward_pre_hook(note, with_kwargs=True).remove
+
+
+def change_output(name: str, module: nn.Module, change: Change, where: dict[str, Layout | None]) -> Callable[[], None]:
+    """Put something else in the place of what a module returns."""
+    if name.startswith("embeddings"):
+        raise InputError(f"{name} runs before the batch is laid out: pass inputs_embeds, or patch a layer")
+
+    def changed(_: nn.Module, __: tuple, out: Any) -> Any:
+        first, *rest = out if isinstance(out, tuple) else (out,)
+        crossed = f".{CROSS}.self.key" in name or f".{CROSS}.self.value" in name
+        layout = where.get("source" if crossed else "layout") if name.split(".")[0] in STREAM else None
+        layout = layout if layout is not None and len(first) == layout.rows else None
+        old = first if layout is None else layout.unpack(first)
+        new = change(old) if callable(change) else change
+        if new.shape != old.shape:
+            raise InputError(f"{name} returns the shape {list(old.shape)}, and the patch has {list(new.shape)}")
+        new = new.to(first) if layout is None else layout.pack(new.to(first))
+        return (new, *rest) if isinstance(out, tuple) else new
+
+    return module.register_forward_hook(changed).remove

@@ -1,0 +1,85 @@
+"""Where things are in a model: attentions by layer, heads by number, modules by name, for every architecture."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import nn
+
+from ..errors import InputError, nearest
+from ..models.base import PreTrainedModel
+
+Heads = bool | Iterable[int] | Mapping[int, Any] | None  # all, these layers, or {layer: heads}
+
+SELF, CROSS = "attention", "crossattention"  # what the attentions of a layer are called
+
+
+def layers_of(model: PreTrainedModel) -> nn.ModuleList:
+    return model.base_model.encoder.layer
+
+
+def attention_of(model: PreTrainedModel, layer: int, kind: str = SELF) -> nn.Module:
+    """The attention of one layer, with its output projection."""
+    found = getattr(model.layer(layer), kind, None)
+    if found is None:
+        raise InputError(f"layer {layer} has no {kind}: the model was made without add_cross_attention=True")
+    return found
+
+
+def heads_of(attention: nn.Module) -> list[int]:
+    """The heads that are there, numbered as in the unpruned model."""
+    total = attention.self.num_attention_heads + len(attention.pruned_heads)
+    return [head for head in range(total) if head not in attention.pruned_heads]
+
+
+def slots_of(attention: nn.Module, heads: Iterable[int] | int | bool | None) -> list[int]:
+    """Where the tensors hold `heads`, numbered as in the unpruned model; all for True and None."""
+    present = heads_of(attention)
+    if heads is None or heads is True:
+        return list(range(len(present)))
+    wanted = [heads] if isinstance(heads, int) else list(heads)
+    for head in wanted:
+        if head in attention.pruned_heads:
+            raise InputError(f"head {head} was cut out of this layer; it has {present}")
+        if head not in present:
+            raise InputError(f"there are heads {present[0]} to {present[-1]}, got {head!r}")
+    return [present.index(head) for head in wanted]
+
+
+def heads_by_layer(model: PreTrainedModel, asked: Heads, kind: str = SELF) -> dict[int, list[int]]:
+    """What was asked for as {layer: slots}: True is all, a list names layers, a mapping names heads of layers."""
+    count = len(layers_of(model))
+    if asked is None or asked is False:
+        return {}
+    if asked is True:
+        asked = range(count)
+    if isinstance(asked, int):
+        asked = [asked]
+    plan = dict(asked) if isinstance(asked, Mapping) else dict.fromkeys(asked)
+    plan = {count + layer if -count <= layer < 0 else layer: heads for layer, heads in plan.items()}
+    return {layer: slots_of(attention_of(model, layer, kind), heads) for layer, heads in plan.items()}
+
+
+def modules_of(model: PreTrainedModel) -> dict[str, nn.Module]:
+    """Every module by name: those of the body as they stand in the body, those of a head as they stand in the model."""
+    body, prefix = model.base_model, f"{model.base_model_prefix}."
+    named = {name: part for name, part in body.named_modules() if name}
+    for name, part in model.named_modules():
+        if name and part is not body and not (body is not model and name.startswith(prefix)):
+            named[name] = part
+    return named
+
+
+def matching(model: PreTrainedModel, patterns: Iterable[str]) -> dict[str, nn.Module]:
+    """The modules that names or patterns mean: `encoder.layer.*.output` has one for each layer, `*` alone is all."""
+    named, found, prefix = modules_of(model), {}, f"{model.base_model_prefix}."
+    for given in patterns:
+        pattern = given if given in named else given.removeprefix(prefix)
+        wanted = re.compile(".*" if pattern == "*" else re.escape(pattern).replace(r"\*", "[^.]*"))
+        these = {name: part for name, part in named.items() if wanted.fullmatch(name)}
+        if not these:
+            raise InputError(f"the model has no module {given!r}{nearest(pattern, named)}")
+        found.update(these)
+    return found

@@ -1,0 +1,49 @@
+"""What every model can do with `explain/`: show what happens inside, and let it be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..explain.capture import Seen
+    from ..explain.patch import Change, Factors
+    from ..explain.places import Heads
+
+
+class Visible:
+    """A model that can be looked into while it runs."""
+
+    def capture(
+        self,
+        attention: Heads = None,
+        *,
+        cross: Heads = None,
+        queries: bool = False,
+        hidden: Iterable[int] | bool = (),
+        modules: Iterable[str] = (),
+    ) -> AbstractContextManager[Seen]:
+        """See what was asked for in the runs inside a `with`; all else stays fused. See `explain.capture.capture`."""
+        from ..explain.capture import capture
+
+        return capture(self, attention, cross=cross, queries=queries, hidden=hidden, modules=modules)
+
+    def run_with_cache(self, *args: Any, names: Iterable[str] = ("*",), **kwargs: Any) -> tuple:
+        """(what the model returns, all that was seen on the way). See `explain.capture.run_with_cache`."""
+        from ..explain.capture import run_with_cache
+
+        return run_with_cache(self, *args, names=names, **kwargs)
+
+    def patched(
+        self,
+        modules: Mapping[str, Change] | None = None,
+        *,
+        heads: Factors | None = None,
+        cross_heads: Factors | None = None,
+        skip: Iterable[int] = (),
+    ) -> AbstractContextManager[None]:
+        """Change what the runs inside a `with` compute. See `explain.patch.patched`."""
+        from ..explain.patch import patched
+
+        return patched(self, modules, heads=heads, cross_heads=cross_heads, skip=skip)
