@@ -25,6 +25,7 @@ VERBS = (
     "search",
     "train",
     "evaluate",
+    "compare",
     "train-vocabulary",
     "generate",
     "compare-decoding",

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from ..errors import InputError
 from .show import print_json
 
 OWN = ("set", "resume", "print-config", "check-resume", "json", "help")
@@ -45,15 +44,11 @@ def train(
         check_resume: Prove that resuming is exact: train six steps with and without a break, and compare every bit.
         json: Print the result as JSON.
     """
-    from ..train.recipe import as_toml, make_recipe, parse_value, put, read_recipe
+    from ..train.recipe import as_toml, make_recipe, put_all, read_recipe
 
     is_file = what.endswith(".toml")
     values = read_recipe(Path(what)) if is_file else {"task": what}
-    for given in set:
-        name, equals, value = given.partition("=")
-        if not equals or not name:
-            raise InputError(f"--set takes FIELD=VALUE, got {given!r}")
-        put(values, name, parse_value(value))
+    put_all(values, set)
     recipe = make_recipe(values, what if is_file else "the command line")
     if print_config:
         print(as_toml(recipe), end="")
@@ -95,10 +90,10 @@ def prove(recipe, json: bool) -> int:
     return 1 if proof.differing else 0
 
 
-def fields_as_options(arguments: Sequence[str]) -> list[str]:
-    """Turn every option that is no option of the verb into a field: --seed 3 and --seed=3 are --set seed=3.
+def as_fields(arguments: Sequence[str], own: Sequence[str]) -> list[str]:
+    """Turn every option that is none of the verb's own into a field: --seed 3 and --seed=3 are --set seed=3.
 
-    >>> fields_as_options(["ner", "--train.seed", "3", "--resume", "--tensorboard", "--model=m"])
+    >>> as_fields(["ner", "--train.seed", "3", "--resume", "--tensorboard", "--model=m"], OWN)
     ['ner', '--set', 'train.seed=3', '--resume', '--set', 'tensorboard=true', '--set', 'model=m']
     """
     found: list[str] = []
@@ -106,7 +101,7 @@ def fields_as_options(arguments: Sequence[str]) -> list[str]:
     while waiting:
         each = waiting.pop(0)
         name, equals, value = each.removeprefix("--").partition("=")
-        if not each.startswith("--") or name.replace("_", "-") in OWN:
+        if not each.startswith("--") or name.replace("_", "-") in own:
             found.append(each)
             if each == "--set" and waiting:
                 found.append(waiting.pop(0))
@@ -117,4 +112,8 @@ def fields_as_options(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-train.prepare = fields_as_options  # type: ignore[attr-defined]
+def prepare(arguments: Sequence[str]) -> list[str]:
+    return as_fields(arguments, OWN)
+
+
+train.prepare = prepare  # type: ignore[attr-defined]

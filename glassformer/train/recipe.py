@@ -130,6 +130,15 @@ def put(values: dict[str, Any], name: str, value: Any) -> None:
     values[last] = value
 
 
+def put_all(values: dict[str, Any], given: Iterable[str]) -> None:
+    """Set fields written as NAME=VALUE."""
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise InputError(f"--set takes FIELD=VALUE, got {each!r}")
+        put(values, name, parse_value(value))
+
+
 def names_of(kind: type) -> list[str]:
     return [spec.name for spec in dataclasses.fields(kind)]
 

@@ -14,6 +14,12 @@ from .settings import TrainSettings
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 220, 64, 28, 12
 TIMES = ("step", "epoch")
+SHADES = (  # of blue, red, green, violet, ochre and grey, on white and on black
+    ("#2563a8", "#b8491d", "#2c8048", "#8044a0", "#94700a", "#5c636b"),
+    ("#7db4ee", "#f0926a", "#7fcf9a", "#c99be6", "#dcbb58", "#a8afb8"),
+)
+
+Point = tuple[int, float]  # step, value
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -25,10 +31,11 @@ h1 {{ font-size: 1.4rem; }} h2 {{ font-size: 1rem; margin: 1.5rem 0 0.2rem; }}
 table {{ border-collapse: collapse; }} td, th {{ padding: 0.15rem 0.9rem 0.15rem 0; text-align: right; }}
 th {{ border-bottom: 1px solid #bbb; }} .names td {{ text-align: left; }}
 svg {{ width: 100%; height: auto; }} text {{ font-size: 11px; fill: #555; }}
-polyline {{ fill: none; stroke: #2563a8; stroke-width: 1.6; }} circle {{ fill: #2563a8; }}
+polyline {{ fill: none; stroke: currentColor; stroke-width: 1.6; }} circle {{ fill: currentColor; }}
 line {{ stroke: #ddd; }}
+{colours}
 @media (prefers-color-scheme: dark) {{ body {{ color: #ddd; background: #181a1d; }} text {{ fill: #aaa; }}
-  line {{ stroke: #333; }} polyline {{ stroke: #7db4ee; }} circle {{ fill: #7db4ee; }} }}
+  line {{ stroke: #333; }} {dark_colours} }}
 </style></head><body>
 <h1>{title}</h1>
 {body}
@@ -42,12 +49,10 @@ def write_report(folder: Path, settings: TrainSettings, best: dict[str, Any] | N
     parts = []
     if best is not None:
         parts.append(f"<p>Best: {html.escape(best['name'])} {shown(best['value'])} at step {best['step']:,}.</p>")
-    names = [name for line in lines for name in line if name not in (*TIMES, "eval_rows")]
-    for name in dict.fromkeys(names):
-        points = [(line["step"], line[name]) for line in lines if isinstance(line.get(name), int | float)]
-        points = [(step, value) for step, value in points if math.isfinite(value)]
+    for name in curve_names(lines):
+        points = points_of(name, lines)
         if points:
-            parts.append(f"<h2>{html.escape(name.replace('_', ' '))}</h2>\n{curve(name, points)}")
+            parts.append(f"<h2>{html.escape(name.replace('_', ' '))}</h2>\n{curves(name, [(0, points)])}")
     parts.append(evaluations(lines))
     rows = "".join(
         f"<tr><td>{html.escape(name)}</td><td>{html.escape(str(value))}</td></tr>"
@@ -56,14 +61,32 @@ def write_report(folder: Path, settings: TrainSettings, best: dict[str, Any] | N
     parts.append(f'<h2>settings</h2>\n<table class="names">{rows}</table>')
     path = folder / "report.html"
     title = html.escape(f"Training in {folder.name}")
-    write_atomically(path, PAGE.format(title=title, body="\n".join(part for part in parts if part)))
+    write_atomically(path, page(title, [part for part in parts if part]))
     return path
 
 
-def curve(name: str, points: Sequence[tuple[int, float]]) -> str:
-    """Values over steps."""
-    first, last = points[0][0], points[-1][0]
-    low, high = min(value for _, value in points), max(value for _, value in points)
+def page(title: str, parts: Sequence[str]) -> str:
+    """A page that needs nothing else."""
+    light, dark = (" ".join(f".c{i} {{ color: {each}; }}" for i, each in enumerate(shades)) for shades in SHADES)
+    return PAGE.format(title=title, body="\n".join(parts), colours=light, dark_colours=dark)
+
+
+def curve_names(lines: Sequence[dict[str, Any]]) -> list[str]:
+    """What a log tells that can be drawn."""
+    return list(dict.fromkeys(name for line in lines for name in line if name not in (*TIMES, "eval_rows")))
+
+
+def points_of(name: str, lines: Sequence[dict[str, Any]]) -> list[Point]:
+    """The finite values of a name, each with its step."""
+    points = [(line["step"], line[name]) for line in lines if isinstance(line.get(name), int | float)]
+    return [(step, value) for step, value in points if math.isfinite(value)]
+
+
+def curves(name: str, series: Sequence[tuple[int, Sequence[Point]]]) -> str:
+    """Values over steps: curves, each with the number of its colour."""
+    everything = [point for _, points in series for point in points]
+    first, last = min(step for step, _ in everything), max(step for step, _ in everything)
+    low, high = min(value for _, value in everything), max(value for _, value in everything)
 
     def across(step: float) -> float:
         return LEFT + (step - first) / max(last - first, 1) * (WIDTH - LEFT - 10)
@@ -80,11 +103,13 @@ def curve(name: str, points: Sequence[tuple[int, float]]) -> str:
     for step in dict.fromkeys((first, last)):
         anchor = "start" if step == first else "end"
         drawn.append(f'<text x="{across(step):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">step {step:,}</text>')
-    places = [(across(step), up(value)) for step, value in points]
-    if len(places) > 1:
-        drawn.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>')
-    if len(places) <= 40:
-        drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in places]
+    for colour, points in series:
+        places = [(across(step), up(value)) for step, value in points]
+        dots = places if len(places) <= 40 else []
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        drawn.append(f'<g class="c{colour % len(SHADES[0])}"><polyline points="{line}"/>')
+        drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in dots]
+        drawn.append("</g>")
     label = html.escape(f"{name} from step {first} to {last}", quote=True)
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(drawn)}</svg>'
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import logging
 import math
 import os
@@ -16,8 +17,9 @@ from typing import Any
 
 import torch
 
+from ..checkpoints.files import write_atomically
 from ..errors import GlassformerError, InputError, TrainingError
-from ..models.parameters import freeze
+from ..models.parameters import count_parameters, freeze
 from ..tasks.base import Task
 from . import state
 from .batches import Batches
@@ -34,6 +36,7 @@ log = logging.getLogger("glassformer")
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 LOWER_IS_BETTER = ("loss", "perplexity")
+RESULT = "result.json"
 
 
 @dataclass
@@ -41,8 +44,10 @@ class Progress:
     """How far a run has come: all that its checkpoints remember beside weights and generators."""
 
     step: int = 0
-    best: dict[str, Any] | None = None  # {"step", "name", "value"}
+    best: dict[str, Any] | None = None  # {"step", "name", "value", "metrics"}
     waited: int = 0  # evaluations since the best one
+    seconds: float = 0.0  # spent on steps, without evaluation and saving
+    tokens: int = 0
     since_log: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("loss", "targets", "skipped"), 0.0))
 
 
@@ -53,8 +58,12 @@ class TrainResult:
     step: int
     total_steps: int
     stopped_by: str | None  # None: it came to its end; "SIGTERM", "SIGINT", "early stopping"
-    best: dict[str, Any] | None
-    metrics: dict[str, float]  # of the last evaluation
+    best: dict[str, Any] | None  # {"step", "name", "value", "metrics"}
+    metrics: dict[str, float]  # of the model that was kept, on the evaluation rows
+    seconds: float  # spent on steps, also before a break
+    tokens: int  # that were learnt from
+    parameters: int
+    trained_parameters: int
 
 
 class Trainer:
@@ -128,7 +137,9 @@ class Trainer:
         try:
             with signals() as caught:
                 while self.progress.step < self.total and stopped_by is None:
+                    began = time.monotonic()
                     self.account(self.learn(next(self.batches)))
+                    self.progress.seconds += time.monotonic() - began
                     stopped_by = self.look_around(caught)
         finally:
             self.log.close()
@@ -177,6 +188,7 @@ class Trainer:
         """Count a step, and tell of it when it is due."""
         progress, since = self.progress, self.progress.since_log
         progress.step += 1
+        progress.tokens += result.tokens
         since["loss"] += result.loss * result.targets
         since["targets"] += result.targets
         since["skipped"] += not result.updated
@@ -228,7 +240,7 @@ class Trainer:
         if math.isnan(value) or (best is not None and sign * value <= sign * best["value"]):
             self.progress.waited += 1
             return False
-        self.progress.best = {"step": self.progress.step, "name": name, "value": value}
+        self.progress.best = {"step": self.progress.step, "name": name, "value": value, "metrics": self.metrics}
         self.progress.waited = 0
         return True
 
@@ -257,15 +269,33 @@ class Trainer:
     def finish(self, stopped_by: str | None) -> TrainResult:
         progress = self.progress
         ended = stopped_by in (None, "early stopping")
+        metrics = self.metrics
         if ended and self.settings.load_best_model_at_end and progress.best is not None:
             state.load_model(self.folder / f"checkpoint-{progress.best['step']}", self.task)
+            metrics = progress.best["metrics"]
         if progress.step and hasattr(self.task.model, "load_report"):
             self.task.model.load_report.initialised.clear()  # a head that was drawn has learnt now
+        result = TrainResult(
+            progress.step,
+            self.total,
+            stopped_by,
+            progress.best,
+            metrics,
+            progress.seconds,
+            progress.tokens,
+            count_parameters(self.model),
+            count_parameters(self.model, trainable=True),
+        )
         if ended:
-            self.together(lambda: state.write_model(self.folder, self.task))
-            if self.settings.report:
-                self.together(lambda: write_report(self.folder, self.settings, progress.best))
-        return TrainResult(progress.step, self.total, stopped_by, progress.best, self.metrics)
+            self.together(lambda: self.write_end(result))
+        return result
+
+    def write_end(self, result: TrainResult) -> None:
+        """The trained model, how its training went, and last the file that says that it is done."""
+        state.write_model(self.folder, self.task)
+        if self.settings.report:
+            write_report(self.folder, self.settings, result.best)
+        write_atomically(self.folder / RESULT, json.dumps(vars(result), indent=2) + "\n")
 
     # --- saving and going on -----------------------------------------------------------------------------------
 

@@ -81,7 +81,9 @@ def test_the_best_is_kept_and_loaded(tmp_path, monkeypatch):
     options = settings(tmp_path / "run", max_steps=4, eval_steps=1, save_steps=1, save_total_limit=1)
     options = TrainSettings(**{**options.to_dict(), "freeze": (), "load_best_model_at_end": True})
     result = Trainer(task, ROWS, ROWS, options).train()
-    assert result.best == {"step": 2, "name": "accuracy", "value": 0.9}
+    kept = {"loss": 1.0, "accuracy": 0.9}
+    assert result.best == {"step": 2, "name": "accuracy", "value": 0.9, "metrics": kept}
+    assert result.metrics == kept  # those of the model that is loaded now
     assert list(state.checkpoints_in(tmp_path / "run")) == [2, 4]
     best = glassformer.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run" / "checkpoint-2")
     last = glassformer.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run" / "checkpoint-4")

@@ -1,0 +1,98 @@
+"""`glass compare`: several recipes, several seeds, one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from ..errors import InputError
+from .show import print_json, print_table
+from .train import STOPPED, as_fields
+
+OWN = ("set", "seeds", "output-dir", "json", "help")
+
+
+def compare(
+    recipes: Positional[Annotated[tuple[str, ...], arg(metavar="RECIPE.toml")]],
+    /,
+    *,
+    seeds: Annotated[tuple[int, ...], arg(metavar="N")] = (0, 1, 2),
+    output_dir: Annotated[str, arg(metavar="FOLDER")] = "runs/comparison",
+    set: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = (),
+    json: bool = False,
+) -> int:
+    """Run recipes with several seeds and tell means, deviations, costs and curves; it can be stopped and goes on.
+
+    Every field of a recipe is an option, for all recipes at once: --model, --max-steps, --data.limit, ... The same
+    numbers are written to comparison.json, and with curves to comparison.html.
+
+    examples:
+      glass compare recipes/sst2.toml recipes/sst2-scratch.toml --seeds 0 1 2 --output-dir runs/sst2
+
+    Args:
+        recipes: TOML files; each is called by its name without the ending. The first is what others differ from.
+        seeds: Each recipe is run once with every one of these.
+        output_dir: Where the runs are kept. Those that are done are not run again.
+        set: A field for all recipes; --FIELD=VALUE is the same.
+        json: Print the comparison as JSON.
+    """
+    from ..train.compare import Stopped, write_comparison
+    from ..train.compare import compare as run
+    from ..train.recipe import make_recipe, put_all, read_recipe
+
+    names = [Path(each).stem for each in recipes]
+    if len({*names}) < len(names):
+        raise InputError(f"recipes are told apart by the names of their files, got {', '.join(names)}")
+    if len({*seeds}) < len(seeds):
+        raise InputError(f"every seed is used once, got {', '.join(map(str, seeds))}")
+    read = {}
+    for name, path in zip(names, recipes, strict=True):
+        values = read_recipe(Path(path))
+        put_all(values, [*set, f"output_dir={output_dir}"])
+        read[name] = make_recipe(values, path)
+    try:
+        comparison = run(read, seeds, Path(output_dir))
+    except Stopped as stop:
+        print(f"stopped by {stop}; the same command goes on")
+        return STOPPED.get(str(stop), 1)
+    write_comparison(comparison, Path(output_dir))
+    if json:
+        print_json(comparison.to_dict())
+    else:
+        show(comparison, Path(output_dir))
+    return 0
+
+
+def show(comparison, folder: Path) -> None:
+    from ..train.comparison_page import in_words, signed
+    from ..train.log import duration
+
+    metrics = comparison.metrics
+    header = ("recipe", *metrics, f"{metrics[0]} difference", "time", "tokens", "trained parameters")
+    rows = []
+    for outcome in comparison.outcomes:
+        found = {name: spread.mean for name, spread in outcome.costs.items()}
+        is_first = outcome is comparison.outcomes[0]
+        rows.append(
+            (
+                outcome.name,
+                *(in_words(outcome.metrics[name]) for name in metrics),
+                "" if is_first else signed(comparison.difference(outcome, metrics[0])),
+                duration(found["seconds"]),
+                f"{found['tokens']:,.0f}",
+                f"{found['trained_parameters']:,.0f}",
+            )
+        )
+    print_table(header, rows, right=range(1, len(header)))
+    seeds = ", ".join(map(str, comparison.seeds))
+    print(f"seeds {seeds}; mean ± standard deviation; curves are in {folder / 'comparison.html'}")
+
+
+def prepare(arguments: Sequence[str]) -> list[str]:
+    return as_fields(arguments, OWN)
+
+
+compare.prepare = prepare  # type: ignore[attr-defined]

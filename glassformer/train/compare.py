@@ -1,0 +1,175 @@
+"""Recipes side by side: each is run with several seeds, and all that is told is told with its spread.
+
+    FOLDER/
+      NAME/seed-0/       a run like any other, with the recipe.toml it was started from
+      comparison.json, comparison.html
+
+Runs that are done stay; one that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..checkpoints.files import read_json, write_atomically
+from ..errors import InputError
+from .log import LOG, read_log
+from .recipe import Recipe, as_toml, build
+from .trainer import RESULT
+
+KEPT_RECIPE = "recipe.toml"
+COSTS = ("seconds", "tokens", "step", "parameters", "trained_parameters")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One number of several runs."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(self.values) / len(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation between seeds; one run has none.
+
+        >>> Spread((1.0, 2.0, 3.0)).deviation
+        1.0
+        """
+        if len(self.values) < 2:
+            return None
+        return math.sqrt(math.fsum((value - self.mean) ** 2 for value in self.values) / (len(self.values) - 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mean": self.mean, "deviation": self.deviation, "values": list(self.values)}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recipe with one seed, when it is done."""
+
+    seed: int
+    folder: Path
+    result: dict[str, Any]  # what its result.json holds
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        path = self.folder / LOG
+        return read_log(path) if path.exists() else []
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All runs of one recipe."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+    @property
+    def metrics(self) -> dict[str, Spread]:
+        """What evaluation told of the trained models."""
+        names = [name for name in self.runs[0].result["metrics"] if name != "rows"]
+        return {name: Spread(tuple(run.result["metrics"][name] for run in self.runs)) for name in names}
+
+    @property
+    def costs(self) -> dict[str, Spread]:
+        return {name: Spread(tuple(run.result[name] for run in self.runs)) for name in COSTS}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcomes of all recipes, in their order; the first is the one that others are held against."""
+
+    outcomes: tuple[Outcome, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that all recipes have."""
+        shared = [outcome.metrics.keys() for outcome in self.outcomes]
+        return [name for name in shared[0] if all(name in each for each in shared)]
+
+    def difference(self, outcome: Outcome, metric: str) -> Spread:
+        """By how much a recipe differs from the first one, seed by seed."""
+        mine, first = outcome.metrics[metric].values, self.outcomes[0].metrics[metric].values
+        return Spread(tuple(a - b for a, b in zip(mine, first, strict=True)))
+
+    def to_dict(self) -> dict[str, Any]:
+        found = [
+            {
+                "name": outcome.name,
+                "metrics": {name: spread.to_dict() for name, spread in outcome.metrics.items()},
+                "difference": {name: self.difference(outcome, name).to_dict() for name in self.metrics},
+                "costs": {name: spread.to_dict() for name, spread in outcome.costs.items()},
+                "runs": [{"seed": run.seed, "folder": str(run.folder), **run.result} for run in outcome.runs],
+            }
+            for outcome in self.outcomes
+        ]
+        return {"seeds": list(self.seeds), "outcomes": found}
+
+
+class Stopped(Exception):
+    """A signal ended a run; the comparison can go on later."""
+
+
+def compare(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -> Comparison:
+    """Run every recipe with every seed, as far as that is not done yet."""
+    if not recipes or not seeds:
+        raise InputError("a comparison needs at least one recipe and one seed")
+    planned = list(plan(recipes, seeds, folder))
+    for recipe in planned:
+        refuse_another(recipe)  # before hours of work
+    done = [finished(recipe) for recipe in planned]
+    each = len(seeds)
+    outcomes = [Outcome(name, tuple(done[i * each : (i + 1) * each])) for i, name in enumerate(recipes)]
+    return Comparison(tuple(outcomes), tuple(seeds))
+
+
+def plan(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -> Iterator[Recipe]:
+    """All runs of a comparison, as recipes of their own."""
+    for name, recipe in recipes.items():
+        for seed in seeds:
+            yield recipe.in_folder(folder / name / f"seed-{seed}", seed=seed)
+
+
+def refuse_another(recipe: Recipe) -> None:
+    """Raise if the folder holds a run of a recipe that was not the same."""
+    path = Path(recipe.train.output_dir) / KEPT_RECIPE
+    if not path.exists():
+        return
+    before, now = path.read_text(encoding="utf-8").splitlines(), as_toml(recipe).splitlines()
+    other = [line for line in now if line not in before] or [line for line in before if line not in now]
+    if other:
+        raise InputError(
+            f"{path.parent} holds a run of another recipe, which did not say {', '.join(other[:4])}; "
+            "remove that folder, or name another output_dir"
+        )
+
+
+def finished(recipe: Recipe) -> Run:
+    """A run, trained to its end now if it was not before."""
+    folder = Path(recipe.train.output_dir)
+    if not (folder / RESULT).exists():
+        trainer = build(recipe)
+        if trainer.ranks.leads:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / KEPT_RECIPE, as_toml(recipe))
+        result = trainer.train(resume=True)
+        if result.stopped_by not in (None, "early stopping"):
+            raise Stopped(result.stopped_by)
+    return Run(recipe.train.seed, folder, read_json(folder / RESULT))
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> None:
+    """The numbers as JSON and all of it as one page."""
+    from .comparison_page import comparison_page
+
+    write_atomically(folder / "comparison.json", json.dumps(comparison.to_dict(), indent=2) + "\n")
+    write_atomically(folder / "comparison.html", comparison_page(comparison))

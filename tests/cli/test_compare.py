@@ -1,0 +1,94 @@
+"""`glass compare`: means and spreads over seeds, finished runs that stay, one page with curves."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from glassformer.train import compare as comparing
+from glassformer.train.trainer import TrainResult
+
+from .test_train import here, run  # noqa: F401  (a fixture)
+
+
+@pytest.fixture
+def recipes(here):  # noqa: F811
+    text = Path("recipe.toml").read_text()
+    Path("tuned.toml").write_text(text)
+    Path("scratch.toml").write_text("from_scratch = true\n" + text)
+    return here
+
+
+CALL = ("compare", "tuned.toml", "scratch.toml", "--seeds", "3", "4", "--output-dir=both", "--max-steps", "2")
+
+
+def test_means_and_deviations(recipes, capsys):
+    code, out, err = run(capsys, *CALL, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found == json.loads(Path("both/comparison.json").read_text()) and found["seeds"] == [3, 4]
+    tuned, scratch = found["outcomes"]
+    assert [tuned["name"], scratch["name"]] == ["tuned", "scratch"]
+    single = [json.loads(Path(f"both/scratch/seed-{seed}/result.json").read_text()) for seed in (3, 4)]
+    losses = [each["metrics"]["loss"] for each in single]
+    assert scratch["metrics"]["loss"]["values"] == losses
+    assert scratch["metrics"]["loss"]["mean"] == pytest.approx(statistics.mean(losses))
+    assert scratch["metrics"]["loss"]["deviation"] == pytest.approx(statistics.stdev(losses))
+    apart = [a - b for a, b in zip(losses, tuned["metrics"]["loss"]["values"], strict=True)]
+    assert scratch["difference"]["loss"]["values"] == pytest.approx(apart) and apart[0] != 0
+    assert scratch["costs"]["step"]["mean"] == 2 and scratch["costs"]["tokens"]["mean"] > 20
+    assert scratch["costs"]["parameters"] == tuned["costs"]["parameters"]
+
+
+def test_the_table_and_the_page(recipes, capsys):
+    code, out, err = run(capsys, *CALL)
+    assert code == 0, err
+    header, first, second, note = out.splitlines()
+    assert header.split()[:2] == ["recipe", "loss"] and first.startswith("tuned") and second.startswith("scratch")
+    assert "±" in first and note.startswith("seeds 3, 4; mean ± standard deviation")
+    page = Path("both/comparison.html").read_text()
+    assert "<h2>eval accuracy</h2>" in page and page.count("<polyline") >= 4 and "difference to tuned" in page
+    assert "<script" not in page and "default-src 'none'" in page
+
+
+def test_finished_runs_stay_and_others_go_on(recipes, capsys, monkeypatch):
+    code, *_ = run(capsys, *CALL)
+    assert code == 0
+    (recipes / "both/scratch/seed-4/result.json").unlink()
+    built = []
+    make = comparing.build
+    monkeypatch.setattr(comparing, "build", lambda recipe: built.append(recipe.train.output_dir) or make(recipe))
+    code, _, err = run(capsys, *CALL)
+    assert code == 0, err
+    assert built == ["both/scratch/seed-4"]
+
+
+def test_a_stop_is_told_and_another_recipe_refused(recipes, capsys, monkeypatch):
+    class Ended:
+        ranks = type("Ranks", (), {"leads": True})
+
+        def train(self, resume):
+            assert resume is True
+            return TrainResult(1, 2, "SIGTERM", None, {}, 0.0, 0, 0, 0)
+
+    monkeypatch.setattr(comparing, "build", lambda recipe: Ended())
+    code, out, _ = run(capsys, *CALL)
+    assert code == 143 and out == "stopped by SIGTERM; the same command goes on\n"
+    code, _, err = run(capsys, *CALL, "--learning-rate=0.5")
+    assert code == 1 and "holds a run of another recipe, which did not say learning_rate = 0.5" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["tuned.toml", "tuned.toml"], "recipes are told apart by the names of their files"),
+        (["tuned.toml", "--seeds", "1", "1"], "every seed is used once, got 1, 1"),
+        (["tuned.toml", "--learning-rat=1"], "did you mean 'learning_rate'"),
+    ],
+)
+def test_what_is_wrong_is_told(recipes, capsys, arguments, told):
+    code, _, err = run(capsys, "compare", *arguments)
+    assert code == 1 and told in err
