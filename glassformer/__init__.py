@@ -27,6 +27,7 @@ _HOMES = {
     "checkpoints.config": "PretrainedConfig",
     "models.base": "PreTrainedModel",
     "models.parameters": "count_parameters freeze",
+    "models.lora": "LoraConfig add_lora merge_lora unmerge_lora load_lora",
     "models.outputs": """ModelOutput BaseModelOutput BaseModelOutputWithPastAndCrossAttentions
         BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput MaskedLMOutput
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput

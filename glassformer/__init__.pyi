@@ -148,6 +148,11 @@ from .models.gpt2_heads import (
 from .models.gpt2_heads import (
     GPT2LMHeadModel as GPT2LMHeadModel,
 )
+from .models.lora import LoraConfig as LoraConfig
+from .models.lora import add_lora as add_lora
+from .models.lora import load_lora as load_lora
+from .models.lora import merge_lora as merge_lora
+from .models.lora import unmerge_lora as unmerge_lora
 from .models.openai_gpt import (
     OpenAIGPTConfig as OpenAIGPTConfig,
 )

@@ -126,25 +126,29 @@ class KeyMap:
             found = {**ours, **found}
         return found, twice
 
+    def place(self, name: str, prefixed: bool) -> Source:
+        """Where one of our weights stands in a file: the way back of `to_ours`."""
+        before = self.prefix if prefixed else ""
+        inner = name.removeprefix(before)
+        if bool(before) <= (inner != name):
+            for pattern, part, row in self._writers:
+                found = pattern.fullmatch(inner)
+                if found:
+                    return Source(before + fill_in(row.theirs, found), row.transpose, part, len(row.our_names))
+        return Source(name)
+
     def to_file(self, weights: Mapping[str, Tensor], prefixed: bool) -> dict[str, Tensor]:
         """Our weights under the file's names and in the file's shapes."""
-        before = self.prefix if prefixed else ""
         written: dict[str, Tensor] = {}
         joined: dict[str, dict[int, Tensor]] = {}
         for name, tensor in weights.items():
-            inner = name.removeprefix(before)
-            of_body = bool(before) <= (inner != name)
-            match = next(((m, part, row) for p, part, row in self._writers if (m := p.fullmatch(inner))), None)
-            if not of_body or match is None:
-                written[name] = tensor
-                continue
-            found, part, row = match
-            file_name = before + fill_in(row.theirs, found)
-            joined.setdefault(file_name, {})[part] = tensor
-            if len(joined[file_name]) == len(row.our_names):
-                parts = joined.pop(file_name)
-                whole = torch.cat([parts[i] for i in sorted(parts)]) if len(parts) > 1 else parts[0]
-                written[file_name] = whole.T.contiguous() if row.transpose and whole.dim() == 2 else whole
+            place = self.place(name, prefixed)
+            parts = joined.setdefault(place.name, {})
+            parts[place.part] = tensor
+            if len(parts) == place.parts:
+                del joined[place.name]
+                whole = torch.cat([parts[i] for i in sorted(parts)]) if place.parts > 1 else tensor
+                written[place.name] = whole.T.contiguous() if place.transpose and whole.dim() == 2 else whole
         if joined:
             raise ValueError(f"only some parts of {', '.join(joined)} are there")
         return written

@@ -32,6 +32,7 @@ from .distilbert_heads import (
 )
 from .gpt2 import GPT2Config, GPT2Model
 from .gpt2_heads import GPT2ForSequenceClassification, GPT2LMHeadModel
+from .lora import is_adapter, load_lora, read_adapter_config
 from .openai_gpt import (
     OpenAIGPTConfig,
     OpenAIGPTForSequenceClassification,
@@ -101,9 +102,24 @@ class AutoBase:
         hub["token"] = settle_habits(arguments, owner, token, MODEL_HABITS)
         files = without_pickles(MODEL_FILES) if arguments.get("use_safetensors") else MODEL_FILES
         folder = find_folder(name_or_path, files=files, **hub)  # config and weights of one commit
+        if is_adapter(folder):
+            return cls.with_adapter(folder, {**arguments, **hub})
         config = AutoConfig.from_pretrained(arguments.pop("config", None) or folder)
         model = cls.model_class(config).from_pretrained(folder, **arguments)
         model.config.name_or_path = str(name_or_path)
+        return model
+
+    @classmethod
+    def with_adapter(cls, folder: Path, arguments: dict[str, Any]) -> PreTrainedModel:
+        """The model that an adapter stands on, and the adapter; a config.json beside it tells the labels."""
+        base = read_adapter_config(folder).base_model_name_or_path
+        if base is None:
+            raise ConfigError(f"{folder} holds an adapter that does not name its model; load that, then load_lora")
+        if (folder / CONFIG_FILE).exists() and "config" not in arguments:
+            arguments["config"] = AutoConfig.from_pretrained(folder)
+        model = cls.from_pretrained(base, **arguments)
+        load_lora(model, folder)
+        model.config.name_or_path = str(folder)
         return model
 
     @classmethod

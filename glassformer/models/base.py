@@ -78,6 +78,7 @@ class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
         config.validate()
         self.config = copy.deepcopy(config)  # what happens to the caller's object later does not reach the model
         self.load_report = LoadReport()
+        self.adapter: Any = None  # a LoraConfig while the model has adapters: see lora.py
 
     def post_init(self) -> None:
         """Finish a freshly made model: draw the weights of its own parts, prune and tie as the config says."""
@@ -227,6 +228,10 @@ class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
             plan = {int(layer): {int(head) for head in heads} for layer, heads in heads_to_prune.items()}
         except (AttributeError, TypeError, ValueError):
             raise InputError(f"heads to prune are given as {{layer: [heads]}}, got {heads_to_prune!r:.80}") from None
+        if self.adapter is not None:
+            raise InputError(
+                "heads are cut out of plain weights; merge_lora(model) makes the adapter part of them first"
+            )
         for layer, heads in plan.items():
             slots_to_keep(self.layer(layer).attention, heads)  # refuse all before cutting any
         for layer, heads in plan.items():
@@ -382,12 +387,21 @@ class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
     def save_pretrained(
         self, save_directory: str | Path, *, max_shard_size: int | str = "5GB", safe_serialization: bool = True
     ) -> None:
-        """Write config.json and the weights, as Hugging Face names them, so that any version reads them back."""
+        """Write config.json and the weights, as Hugging Face names them, so that any version reads them back.
+
+        Of a model with an adapter, the adapter is written, and not the weights it stands on.
+        """
         folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
         pruned = {i: layer.attention.pruned_heads for i, layer in enumerate(self.base_model.encoder.layer)}
         self.config.pruned_heads = {i: heads for i, heads in pruned.items() if heads}
         self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
+        if self.adapter is not None:
+            from .lora import save_adapter
+
+            save_adapter(self, folder)
+            self.config.save_pretrained(folder)
+            return
         tied = self.tied_names()
         own = {name: tensor for name, tensor in self.state_dict().items() if name not in tied}
         wrong = [name for name, tensor in own.items() if not is_finite(tensor)]

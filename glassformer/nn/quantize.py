@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from .lora import LoraLinear
 
 
 class Int8Linear(nn.Module):
@@ -44,6 +45,8 @@ def quantize(model: nn.Module, dtype: str = "int8") -> nn.Module:
         raise InputError(f"weights can be quantized to 'int8', got {dtype!r}")
     if any(p.device.type != "cpu" for p in model.parameters()):
         raise InputError("quantized layers run on a CPU; move the model there first")
+    if any(isinstance(module, LoraLinear) for module in model.modules()):
+        raise InputError("the model has an adapter; merge_lora(model) makes it part of the weights first")
     torch.backends.quantized.engine = "x86" if "x86" in torch.backends.quantized.supported_engines else "qnnpack"
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):

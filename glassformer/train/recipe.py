@@ -14,6 +14,10 @@ truncation = true
 [config]               # fields of the model's config
 hidden_dropout_prob = 0.2
 
+[lora]                 # LoraConfig; without this section all weights learn
+r = 8
+target_modules = ["query", "value"]
+
 [train]                # TrainSettings
 output_dir = "run"
 learning_rate = 3e-5
@@ -35,6 +39,7 @@ from ..text.options import one_of, whole
 from .settings import TrainSettings
 
 if TYPE_CHECKING:
+    from ..models.lora import LoraConfig
     from ..tasks.base import Task
     from .trainer import Trainer
 
@@ -66,9 +71,11 @@ class Recipe:
     from_scratch: bool = False  # the shape of `model` with weights that are drawn, and not those it has
     options: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
+    lora: LoraConfig | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "data": vars(self.data), "train": self.train.to_dict()}
+        lora = None if self.lora is None else vars(self.lora)
+        return {**vars(self), "data": vars(self.data), "train": self.train.to_dict(), "lora": lora}
 
     def in_folder(self, folder: Path, **others: Any) -> Recipe:
         """The same run, with other settings, in another folder."""
@@ -148,7 +155,7 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     everything = [*names_of(Recipe), *(f"train.{name}" for name in names_of(TrainSettings))]
     refuse(values, names_of(Recipe), where, [*everything, *names_of(TrainSettings)])
     sections: dict[str, Any] = {}
-    for name in ("data", "train", "options", "config"):
+    for name in ("data", "train", "options", "config", "lora"):
         sections[name] = values.get(name, {})
         if not isinstance(sections[name], Mapping):
             raise ConfigError(f"{where}: [{name}] must be a section, got {sections[name]!r}")
@@ -167,6 +174,8 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         raise ConfigError(f"{where}: give data.eval or data.eval_fraction, not both")
     whole("data.limit", data.limit, 1)
     one_of("from_scratch", values.get("from_scratch", False), (True, False))
+    if values.get("from_scratch") and "lora" in values:
+        raise ConfigError(f"{where}: an adapter stands on trained weights; give from_scratch or [lora], not both")
     return Recipe(
         task=values["task"],
         model=values["model"],
@@ -176,7 +185,15 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         train=TrainSettings.from_dict(sections["train"], f"{where}: [train]"),
         options=dict(sections["options"]),
         config=dict(sections["config"]),
+        lora=read_lora(sections["lora"], f"{where}: [lora]") if "lora" in values else None,
     )
+
+
+def read_lora(values: Mapping[str, Any], where: str) -> LoraConfig:
+    from ..models.lora import LoraConfig
+
+    refuse(values, names_of(LoraConfig), where)
+    return LoraConfig(**values)
 
 
 def refuse(given: Iterable[str], valid: list[str], where: str, near: list[str] | None = None) -> None:
@@ -189,9 +206,11 @@ def refuse(given: Iterable[str], valid: list[str], where: str, near: list[str] |
 def as_toml(recipe: Recipe) -> str:
     """A recipe as a file, complete with all that was not said."""
     values = recipe.to_dict()
-    plain = {name: value for name, value in values.items() if not isinstance(value, dict)}
+    plain = {name: value for name, value in values.items() if not isinstance(value, dict) and name != "lora"}
     lines = [f"{name} = {toml_value(value)}" for name, value in plain.items() if value is not None]
-    for section in ("data", "options", "config", "train"):
+    for section in ("data", "options", "config", "lora", "train"):
+        if values[section] is None:
+            continue
         lines += ["", f"[{section}]"]
         for name, value in values[section].items():
             lines.append(f"# {name} is not set" if value is None else f"{name} = {toml_value(value)}")
@@ -212,6 +231,7 @@ def build(recipe: Recipe) -> Trainer:
     """The trainer of a recipe, with its rows read and its model loaded."""
     from ..data.readers import read_rows
     from ..data.shuffle import shuffle, split
+    from ..models.lora import add_lora
     from ..tasks.registry import task_class
     from .state import seed_all
     from .trainer import Trainer
@@ -232,6 +252,8 @@ def build(recipe: Recipe) -> Trainer:
         task = new_task(kind, recipe, config)
     else:
         task = kind.from_pretrained(recipe.model, recipe.tokenizer, model_arguments=config, **recipe.options)
+    if recipe.lora is not None:
+        add_lora(task.model, recipe.lora)
     return Trainer(task, rows, eval_rows, recipe.train)
 
 

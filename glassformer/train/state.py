@@ -37,6 +37,7 @@ from ..checkpoints.files import (
 from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
 from ..errors import CheckpointError, DamagedFileError, InputError
+from ..models.lora import load_adapter_tensors
 from ..tasks.base import Task
 
 NAME = re.compile(r"checkpoint-(\d+)")
@@ -138,8 +139,11 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def load_model(folder: Path, task: Task) -> None:
-    """Give the live model the weights of a checkpoint, bit for bit."""
+    """Give the live model the weights of a checkpoint, bit for bit; of one with an adapter, only that has changed."""
     live = task.trainable
+    if task.model.adapter is not None and live is task.model:
+        load_adapter_tensors(task.model, folder)
+        return
     stored = type(live).from_pretrained(folder, dtype=task.model.dtype)
     live.load_state_dict(stored.state_dict())
 

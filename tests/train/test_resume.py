@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import glassformer
+from glassformer import LoraConfig, add_lora
 from glassformer.checkpoints import files
 from glassformer.errors import CheckpointError, InputError
 from glassformer.train import state
@@ -216,3 +217,21 @@ def test_a_signal_saves_and_ends(tmp_path, name):
     Trainer(alone, ROWS, None, settings(tmp_path / "alone", max_steps=step, **constant)).train()
     stored = glassformer.AutoModelForSequenceClassification.from_pretrained(folder)
     assert same(dict(stored.state_dict()), weights(alone))
+
+
+def test_a_run_with_an_adapter_goes_on_bit_for_bit(tmp_path):
+    def trainer(name: str) -> Trainer:
+        task = classifier(tmp_path / "vocabulary", seed=5)
+        add_lora(task.model, LoraConfig(r=2, lora_dropout=0.1, modules_to_save=["classifier"]))
+        return Trainer(task, ROWS, None, settings(tmp_path / name, max_steps=4, save_steps=2, freeze_layers=0))
+
+    whole = trainer("whole")
+    before = weights(whole.task)
+    whole.train()
+    after = weights(whole.task)
+    changed = {name for name in after if not torch.equal(after[name], before[name])}
+    assert changed and all("lora_" in name or name.startswith("classifier") for name in changed)
+    assert not (tmp_path / "whole/checkpoint-2/model.safetensors").exists()
+    broken = trainer("broken")
+    broken.train(resume=tmp_path / "whole/checkpoint-2")
+    assert same(weights(broken.task), after)

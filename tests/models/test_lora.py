@@ -1,0 +1,224 @@
+"""Adapters: what peft computes and writes is what is computed and written here, in both directions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import glassformer
+from glassformer import LoraConfig, add_lora, load_lora, merge_lora, unmerge_lora
+from glassformer.errors import ConfigError, InputError, WeightsError
+from glassformer.models.lora import adapter_tensors, lora_layers
+
+from ..train.small import bert, gpt2
+
+peft = pytest.importorskip("peft")
+transformers = pytest.importorskip("transformers")
+
+DISTILBERT = {"vocab_size": 60, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "max_position_embeddings": 40}
+KINDS = {
+    "bert": (
+        lambda: glassformer.BertForSequenceClassification(bert(num_labels=3)),
+        "AutoModelForSequenceClassification",
+        ["query", "value"],
+        ["classifier"],
+    ),
+    "bert, every layer": (
+        lambda: glassformer.BertForTokenClassification(bert(num_labels=3)),
+        "AutoModelForTokenClassification",
+        ["dense", "key"],
+        ["classifier"],
+    ),
+    "distilbert": (
+        lambda: glassformer.DistilBertForQuestionAnswering(glassformer.DistilBertConfig(**DISTILBERT)),
+        "AutoModelForQuestionAnswering",
+        ["q_lin", "lin1"],
+        ["qa_outputs"],
+    ),
+    "gpt2": (
+        lambda: glassformer.GPT2LMHeadModel(gpt2(initializer_range=0.2)),
+        "AutoModelForCausalLM",
+        ["c_attn", "c_proj"],
+        None,
+    ),
+}
+IDS = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 13, 14]])
+
+
+def scores(model) -> torch.Tensor:
+    with torch.no_grad():
+        out = model.eval()(input_ids=IDS)
+    return out.logits if "logits" in out else torch.stack((out.start_logits, out.end_logits))
+
+
+def shake(model) -> None:
+    """Give adapters and heads something that was learnt."""
+    torch.manual_seed(7)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data += 0.3 * torch.randn_like(parameter)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request, tmp_path):
+    make, auto, targets, saved = KINDS[request.param]
+    torch.manual_seed(0)
+    make().save_pretrained(tmp_path / "base")
+    return tmp_path, auto, targets, saved
+
+
+def theirs(folder: Path, auto: str):
+    return getattr(transformers, auto).from_pretrained(folder / "base")
+
+
+def ours(folder: Path, auto: str):
+    return getattr(glassformer, auto).from_pretrained(folder / "base")
+
+
+@pytest.mark.parametrize("use_rslora", [False, True])
+def test_peft_reads_ours(kind, use_rslora):
+    folder, auto, targets, saved = kind
+    model = ours(folder, auto)
+    config = LoraConfig(
+        r=4, lora_alpha=6, target_modules=targets, modules_to_save=saved, use_rslora=use_rslora,
+    )  # fmt: skip
+    add_lora(model, config)
+    shake(model)
+    model.save_pretrained(folder / "adapter")
+    right = peft.PeftModel.from_pretrained(theirs(folder, auto), folder / "adapter")
+    assert torch.allclose(scores(model), scores(right), atol=1e-5)
+    assert not torch.allclose(scores(model), scores(ours(folder, auto)), atol=1e-2)
+
+
+def test_we_read_pefts(kind):
+    folder, auto, targets, saved = kind
+    settings = {"r": 4, "lora_alpha": 6, "target_modules": targets, "modules_to_save": saved}
+    right = peft.get_peft_model(theirs(folder, auto), peft.LoraConfig(**settings))
+    shake(right)
+    right.save_pretrained(folder / "adapter")
+    model = getattr(glassformer, auto).from_pretrained(folder / "adapter")  # finds what it stands on
+    assert torch.allclose(scores(model), scores(right), atol=1e-5)
+    model.save_pretrained(folder / "again")
+    again = peft.PeftModel.from_pretrained(theirs(folder, auto), folder / "again")
+    assert torch.allclose(scores(again), scores(right), atol=1e-5)
+    learning = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert all("lora_" in name or name.startswith(tuple(saved or ("-",))) for name in learning) and learning
+
+
+def test_gradients_are_pefts(kind):
+    """What one tensor of the file holds shares its A, so that training goes the same way too."""
+    folder, auto, targets, saved = kind
+    settings = {"r": 4, "lora_alpha": 6, "target_modules": targets, "modules_to_save": saved}
+    right = peft.get_peft_model(theirs(folder, auto), peft.LoraConfig(**settings))
+    shake(right)
+    right.save_pretrained(folder / "adapter")
+    model = getattr(glassformer, auto).from_pretrained(folder / "adapter")
+    for each in (model, right):
+        out = each.eval()(input_ids=IDS)
+        (out.logits if "logits" in out else out.start_logits + out.end_logits).square().sum().backward()
+    with torch.no_grad():
+        for each in (model, right):
+            for parameter in each.parameters():
+                if parameter.grad is not None:
+                    parameter -= 1e-4 * parameter.grad
+    assert torch.allclose(scores(model), scores(right), atol=1e-4)
+    assert not torch.allclose(scores(model), scores(ours(folder, auto)), atol=1e-2)
+
+
+def test_merging_and_back(kind):
+    folder, auto, targets, saved = kind
+    model = ours(folder, auto)
+    add_lora(model, LoraConfig(r=2, target_modules=targets, modules_to_save=saved))
+    shake(model)
+    before, weights = scores(model), {name: layer.weight.clone() for name, layer in lora_layers(model)}
+    merge_lora(model, keep=True)
+    assert torch.allclose(scores(model), before, atol=1e-5)
+    name, layer = next(lora_layers(model))
+    assert not torch.equal(layer.weight, weights[name])
+    unmerge_lora(model)
+    assert all(torch.equal(layer.weight, weights[name]) for name, layer in lora_layers(model))
+    assert torch.equal(scores(model), before)
+    merge_lora(model)
+    assert not list(lora_layers(model)) and torch.allclose(scores(model), before, atol=1e-5)
+    model.save_pretrained(folder / "merged")
+    plain = getattr(transformers, auto).from_pretrained(folder / "merged")
+    assert torch.allclose(scores(plain), before, atol=1e-5)
+
+
+def test_our_own_names_are_translated(tmp_path):
+    """Queries and values of GPT-2, which its files keep with the keys in one tensor."""
+    torch.manual_seed(0)
+    glassformer.GPT2LMHeadModel(gpt2(initializer_range=0.2)).save_pretrained(tmp_path / "base")
+    model = ours(tmp_path, "AutoModelForCausalLM")
+    add_lora(model, LoraConfig(r=4, target_modules=["query", "value"]))
+    shake(model)
+    model.save_pretrained(tmp_path / "adapter")
+    assert json.loads((tmp_path / "adapter/adapter_config.json").read_text())["target_modules"] == [
+        "transformer.h.0.attn.c_attn", "transformer.h.1.attn.c_attn",
+    ]  # fmt: skip
+    right = peft.PeftModel.from_pretrained(theirs(tmp_path, "AutoModelForCausalLM"), tmp_path / "adapter")
+    assert torch.allclose(scores(model), scores(right), atol=1e-5)
+    again = glassformer.AutoModelForCausalLM.from_pretrained(tmp_path / "adapter")
+    assert torch.allclose(scores(again), scores(model), atol=1e-6)
+
+
+def test_it_writes_words_with_an_adapter(tmp_path):
+    """Reading word by word goes past modules, and must not go past adapters."""
+    torch.manual_seed(0)
+    model = glassformer.GPT2LMHeadModel(gpt2(initializer_range=0.2)).eval()
+    add_lora(model, LoraConfig(r=4, target_modules="all-linear"))
+    shake(model)
+    written = model.generate(IDS, max_new_tokens=8, do_sample=False, eos_token_id=None)
+    assert torch.equal(written, merge_lora(model).generate(IDS, max_new_tokens=8, do_sample=False, eos_token_id=None))
+
+
+def test_what_is_wrong_is_told(tmp_path):
+    model = glassformer.BertForSequenceClassification(bert())
+    with pytest.raises(InputError, match=r"no linear layer is named .'c_attn',.; their names end in"):
+        add_lora(model, LoraConfig(target_modules=["c_attn"]))
+    with pytest.raises(InputError, match="has no part 'clasifier', did you mean 'classifier'"):
+        add_lora(model, LoraConfig(modules_to_save=["clasifier"]))
+    model = glassformer.BertForSequenceClassification(bert())
+    with pytest.raises(InputError, match="has no adapter"):
+        merge_lora(model)
+    add_lora(model)
+    with pytest.raises(InputError, match="has an adapter already"):
+        add_lora(model)
+    with pytest.raises(InputError, match="merge_lora"):
+        model.prune_heads({0: [1]})
+    with pytest.raises(InputError, match="merge_lora"):
+        glassformer.quantize(model)
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "adapter_config.json").read_text())
+    for change, told in (
+        ({"use_dora": True}, "use_dora True is not supported"),
+        ({"bias": "all"}, "bias 'all' is not supported"),
+        ({"rank_pattern": {"query": 2}}, "rank_pattern .* is not supported"),
+        ({"peft_type": "IA3"}, "peft_type must be 'LORA', got 'IA3'"),
+    ):
+        (tmp_path / "adapter_config.json").write_text(json.dumps({**config, **change}))
+        with pytest.raises(ConfigError, match=told):
+            load_lora(glassformer.BertForSequenceClassification(bert()), tmp_path)
+    (tmp_path / "adapter_config.json").write_text(json.dumps({**config, "r": 3}))
+    with pytest.raises(WeightsError, match=r"8 weights of the adapter .*\n.*lora_A.weight: \[8, 16\] in the file"):
+        load_lora(glassformer.BertForSequenceClassification(bert()), tmp_path)
+
+
+@pytest.mark.parametrize("value", [{"r": 0}, {"lora_dropout": 1.5}, {"lora_alpha": 0}, {"modules_to_save": "head"}])
+def test_settings_are_checked(value):
+    with pytest.raises(InputError, match=next(iter(value))):
+        LoraConfig(**value)
+
+
+def test_the_adapter_is_small_and_complete(tmp_path):
+    model = glassformer.BertForSequenceClassification(bert())
+    add_lora(model, LoraConfig(r=2, modules_to_save=["classifier"]))
+    names = adapter_tensors(model)
+    assert len(names) == 2 * 2 * 2 + 2 and "base_model.model.classifier.weight" in names
+    model.save_pretrained(tmp_path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "adapter_config.json", "adapter_model.safetensors", "config.json",
+    ]  # fmt: skip
