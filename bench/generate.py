@@ -112,9 +112,9 @@ def run_probe(name: str, folder: Path) -> None:
         start = time.perf_counter()
         write(prompts_of(Work([32], 1), seed), 1, 1)
         times.append(time.perf_counter() - start)
-    write(prompts_of(Work([32] * 2, 1)), 224, 1)
+    write(prompts_of(Work([192] * 2, 64)), 64, 1)
     before = memory("VmHWM")
-    write(prompts_of(Work([32] * 18, 1)), 224, 1)
+    write(prompts_of(Work([192] * 18, 64)), 64, 1)
     print(
         json.dumps(
             {

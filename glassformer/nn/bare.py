@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .attention import SelfAttention
 from .cache import Room
-from .linear import FEW, HANDFUL, Linear, multiply, multiply_packed, pack
+from .linear import Linear, multiply, multiply_packed, pack
 
 STEPS = 32  # from which on packing pays
 
@@ -44,9 +44,9 @@ class Copies(NamedTuple):
     def for_reading(cls, module: nn.Module, rows: int, steps: int) -> Copies:
         """Those that pay when `module` reads so many rows in so many steps, and that fit in memory."""
         needed = sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())
-        if steps < STEPS or rows > FEW or needed > free_memory() / 2:
+        if steps < STEPS or needed > free_memory() / 2:
             return cls()
-        return cls(fused=True, packed_for=rows if rows > HANDFUL else 0)
+        return cls(fused=True, packed_for=rows if rows > 1 else 0)  # one row reads any order as fast
 
 
 NO_COPIES = Copies()

@@ -1,13 +1,16 @@
-"""The linear layer, also for a few rows at a time: there a CPU waits for the weights, not for the arithmetic.
+"""The linear layer, by the kernel that is fastest when no gradient is needed.
 
-The same product can be asked for in three ways, which read the weights at different speeds. Measured on two cores
-(milliseconds for 24 matrices of 3072 x 768 or 768 x 3072, and 2 of 50257 x 768):
+torch asks MKL for rows @ weightsᵀ. The same product can be had in other ways, which read the weights at different
+speeds. Measured on two cores of a CPU with AVX-512, GB/s of weights (GPT-2's matrices: 2304 x 768, 768 x 3072,
+50257 x 768), and in the last lines GFLOP/s (1536 x 384):
 
-    rows    rows @ weightsᵀ     weights @ rowsᵀ     oneDNN
-    1       14  11  19          14  11  22           8  13  12
-    4       31  26  54          15  13  15          20  16  21
-    8       30  29  65          23  21  30          24  20  24
-    32      45  51 100          41  37  56          43  41  54
+    rows    rows @ weightsᵀ     weights @ rowsᵀ     oneDNN              oneDNN, packed
+    1       12.2  15.7  11.0    11.8  15.2  10.6    19.8  21.7  21.6    20.1  21.9  25.0
+    4        8.9   7.8   5.3    16.6  10.5  20.3    14.3  13.5  15.8    22.0  21.4  26.4
+    8        9.7   8.6   6.2     6.5   8.4   6.9    12.4  15.5  13.3    16.8  21.3  16.8
+    32       6.3   4.4   3.3     6.4   6.5   3.9     7.4   7.3   7.4     9.5   8.2  10.5
+    320      177                                    197                 205
+    4096     180                                    193                 207
 """
 
 from __future__ import annotations
@@ -16,13 +19,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-FEW = 32  # rows up to which the other ways are faster
-VERY_WIDE = 16_384  # outputs from which oneDNN is ahead for more than a handful of rows
-HANDFUL = 4
+HANDFUL = 4  # rows, from two on, for which weights @ rowsᵀ is ahead of oneDNN on weights as they are
 
 
 class Linear(nn.Linear):
-    """torch's linear layer; a few rows on a CPU, without gradients, take the way that reads the weights fastest."""
+    """torch's linear layer; on a CPU, without gradients, it takes the fastest way."""
 
     def forward(self, x: Tensor) -> Tensor:
         return multiply(x, self.weight, self.bias)
@@ -30,31 +31,23 @@ class Linear(nn.Linear):
 
 def multiply(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """rows @ weightsᵀ + bias, the fastest way."""
-    rows = x.shape[0]
-    if rows > FEW or x.dim() != 2 or x.dtype != torch.float32 or not x.is_cpu or torch.is_grad_enabled():
+    if torch.is_grad_enabled() or not (x.is_cpu and x.dtype == weight.dtype == torch.float32 and has_onednn()):
         return F.linear(x, weight, bias)
-    outputs, inputs = weight.shape
-    if rows == 1:  # calling oneDNN takes longer than calling MKL
-        return with_onednn(x, weight, bias) if outputs > 2 * inputs else F.linear(x, weight, bias)
-    if rows > HANDFUL and outputs >= VERY_WIDE:
-        return with_onednn(x, weight, bias)
-    return from_the_left(x, weight, bias)
-
-
-def with_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The product by oneDNN's kernel, where torch has it."""
-    if not torch.backends.mkldnn.is_available() or weight.dtype != torch.float32:
-        return F.linear(x, weight, bias)
+    if x.dim() == 2 and 1 < len(x) <= HANDFUL:
+        return from_the_left(x, weight, bias)
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def has_onednn() -> bool:
+    return torch.backends.mkldnn.is_available() and not torch.is_autocast_enabled("cpu")
 
 
 def pack(weight: Tensor, rows: int) -> Tensor | None:
     """A copy of the weights in the order in which oneDNN reads them best for so many rows, where torch has it.
 
-    Eight rows are multiplied in 13 instead of 23 ms (in the measure above); the copy is worth its time after some
-    thirty products.
+    The copy is worth its time after some thirty products.
     """
-    usable = torch.backends.mkldnn.is_available() and weight.is_cpu and weight.dtype == torch.float32
+    usable = weight.is_cpu and weight.dtype == torch.float32 and has_onednn()
     return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows) if usable else None
 
 

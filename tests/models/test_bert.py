@@ -222,7 +222,7 @@ def test_resizing(tmp_path, tied):
         for name, value in model.state_dict().items():
             assert torch.equal(value, again.state_dict()[name]), name
         # One row alone goes through a kernel whose last bit depends on where the weights lie in memory.
-        assert torch.allclose(again(torch.tensor([[3]])).logits, model(torch.tensor([[3]])).logits, atol=1e-6)
+        assert torch.allclose(again(torch.tensor([[3]])).logits, model(torch.tensor([[3]])).logits, atol=1e-5)
 
 
 def test_setting_embeddings(model, ids):

@@ -8,14 +8,14 @@ import torch.nn.functional as F
 
 from glassformer.errors import InputError
 from glassformer.nn import bare
-from glassformer.nn.linear import FEW, HANDFUL, VERY_WIDE, Linear
+from glassformer.nn.linear import HANDFUL, Linear
 from glassformer.nn.quantize import Int8Linear, quantize
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("shape", [(48, 96), (96, 48), (8, VERY_WIDE + 3)])
-@pytest.mark.parametrize("rows", [1, 2, HANDFUL, HANDFUL + 1, FEW, FEW + 1])
+@pytest.mark.parametrize("shape", [(48, 96), (96, 48), (8, 16_387)])
+@pytest.mark.parametrize("rows", [1, 2, HANDFUL, HANDFUL + 1, 40])
 def test_a_few_rows_equal_the_plain_product(rows, shape, dtype, bias):
     torch.manual_seed(0)
     linear = Linear(*shape, bias=bias).to(dtype)
@@ -48,8 +48,8 @@ def test_packed_weights_equal_the_plain_product(rows):
 def test_copies_are_made_when_it_pays_and_fits(monkeypatch):
     linear, reading = Linear(48, 96), bare.Copies.for_reading
     assert reading(linear, 8, bare.STEPS) == bare.Copies(fused=True, packed_for=8)
-    assert reading(linear, HANDFUL, bare.STEPS) == bare.Copies(fused=True)
-    assert reading(linear, FEW + 1, bare.STEPS) == reading(linear, 8, bare.STEPS - 1) == bare.NO_COPIES
+    assert reading(linear, 1, bare.STEPS) == bare.Copies(fused=True)
+    assert reading(linear, 8, bare.STEPS - 1) == bare.NO_COPIES
     monkeypatch.setattr(bare, "free_memory", lambda: 100)
     assert reading(linear, 8, bare.STEPS) == bare.NO_COPIES
 

@@ -40,8 +40,9 @@ class Case:
                 results.append(method(**inputs, **call["call"]))
             yield call, prefix, results[-1]
 
-    def difference(self, call: dict, prefix: str, result: Any, path: str) -> tuple[float, float]:
-        """The largest difference over the entries that count, and the tolerance the record's README calls fair."""
+    def difference(self, call: dict, prefix: str, result: Any, path: str) -> tuple[float, float, float]:
+        """The largest difference over the entries that count, the tolerance the record's README calls fair, and the
+        largest value."""
         got = result if isinstance(result, torch.Tensor) and path == "sequences" else follow(result, path)
         want = self.tensors[f"{prefix}out.{path}"]
         assert got.shape == want.shape, path
@@ -57,4 +58,4 @@ class Case:
         assert torch.equal(torch.where(counts, got == -float("inf"), forbidden), forbidden), path
         away = torch.where(counts & ~forbidden, (got - want).abs(), 0.0).max().item()
         size = want.masked_fill(forbidden, 0).abs().max().item()
-        return away, max(2e-5 * size, 20 * call["noise"].get(path, 0.0))
+        return away, max(2e-5 * size, 20 * call["noise"].get(path, 0.0)), size
