@@ -20,7 +20,7 @@ def test_case(shared, name):
             away, fair, size = case.difference(call, prefix, result, path)
             strict = (
                 1e-4 if call.get("method") == "generate" else 1e-5 * max(1.0, size)
-            )  # kernels of CPUs differ so much
+            )
             assert away <= min(fair, strict), f"{path} is {away} away"
             compared += 1
         if "keys" in call:
