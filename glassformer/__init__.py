@@ -24,6 +24,11 @@ _HOMES = {
     "text.auto": "AutoTokenizer",
     "text.train": "train_vocabulary",
     "nn.quantize": "quantize",
+    "nn.multi_head": "ScaledDotProductAttention MultiHeadAttention",
+    "nn.additive": "BahdanauAttention LuongAttention",
+    "nn.position": "PositionalEncoding",
+    "nn.feedforward": "PositionwiseFeedForward",
+    "nn.norm": "LayerNorm",
     "checkpoints.config": "PretrainedConfig",
     "models.base": "PreTrainedModel",
     "models.parameters": "count_parameters freeze",
@@ -32,7 +37,7 @@ _HOMES = {
         BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput MaskedLMOutput
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput
         SequenceClassifierOutputWithPast MultipleChoiceModelOutput TokenClassifierOutput
-        QuestionAnsweringModelOutput""",
+        QuestionAnsweringModelOutput Seq2SeqLMOutput""",
     "models.bert": "BertConfig BertModel BertPreTrainedModel",
     "models.bert_heads": """BertForPreTraining BertForMaskedLM BertLMHeadModel BertForNextSentencePrediction
         BertForSequenceClassification BertForMultipleChoice BertForTokenClassification BertForQuestionAnswering""",
@@ -43,9 +48,12 @@ _HOMES = {
         DistilBertForMultipleChoice DistilBertForTokenClassification DistilBertForQuestionAnswering""",
     "models.openai_gpt": """OpenAIGPTConfig OpenAIGPTModel OpenAIGPTPreTrainedModel OpenAIGPTLMHeadModel
         OpenAIGPTForSequenceClassification""",
+    "models.transformer": "TransformerConfig TransformerForSeq2SeqLM",
+    "models.transformer_layers": "EncoderLayer DecoderLayer TransformerEncoderLayer TransformerDecoderLayer",
+    "models.transformer_tutorial": "Transformer",
     "models.auto": """AutoConfig AutoModel AutoModelForPreTraining AutoModelForMaskedLM AutoModelForCausalLM
         AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForMultipleChoice
-        AutoModelForTokenClassification AutoModelForQuestionAnswering""",
+        AutoModelForTokenClassification AutoModelForQuestionAnswering AutoModelForSeq2SeqLM""",
     "generate.config": "GenerationConfig",
     "generate.job": "GenerateOutput",
     "generate.explain": "explain_generation",

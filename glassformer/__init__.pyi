@@ -81,6 +81,7 @@ from .models.auto import (
 from .models.auto import (
     AutoModelForQuestionAnswering as AutoModelForQuestionAnswering,
 )
+from .models.auto import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from .models.auto import (
     AutoModelForSequenceClassification as AutoModelForSequenceClassification,
 )
@@ -198,6 +199,7 @@ from .models.outputs import (
 from .models.outputs import (
     QuestionAnsweringModelOutput as QuestionAnsweringModelOutput,
 )
+from .models.outputs import Seq2SeqLMOutput as Seq2SeqLMOutput
 from .models.outputs import (
     SequenceClassifierOutput as SequenceClassifierOutput,
 )
@@ -209,6 +211,20 @@ from .models.outputs import (
 )
 from .models.parameters import count_parameters as count_parameters
 from .models.parameters import freeze as freeze
+from .models.transformer import TransformerConfig as TransformerConfig
+from .models.transformer import TransformerForSeq2SeqLM as TransformerForSeq2SeqLM
+from .models.transformer_layers import DecoderLayer as DecoderLayer
+from .models.transformer_layers import EncoderLayer as EncoderLayer
+from .models.transformer_layers import TransformerDecoderLayer as TransformerDecoderLayer
+from .models.transformer_layers import TransformerEncoderLayer as TransformerEncoderLayer
+from .models.transformer_tutorial import Transformer as Transformer
+from .nn.additive import BahdanauAttention as BahdanauAttention
+from .nn.additive import LuongAttention as LuongAttention
+from .nn.feedforward import PositionwiseFeedForward as PositionwiseFeedForward
+from .nn.multi_head import MultiHeadAttention as MultiHeadAttention
+from .nn.multi_head import ScaledDotProductAttention as ScaledDotProductAttention
+from .nn.norm import LayerNorm as LayerNorm
+from .nn.position import PositionalEncoding as PositionalEncoding
 from .nn.quantize import quantize as quantize
 from .tasks.base import Task as Task
 from .tasks.feature_extraction import FeatureExtraction as FeatureExtraction

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-BODY = ("embeddings", "encoder", "pooler")  # what our bodies are made of; all else is a head
+BODY = ("embeddings", "encoder", "decoder", "pooler")  # what our bodies are made of; all else is a head
 
 
 class Source(NamedTuple):

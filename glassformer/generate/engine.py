@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ..errors import InputError
 from ..nn.mask import check_mask, check_tensor
@@ -21,7 +22,7 @@ from .processors import rules_for
 from .reader import Reader, Rereader
 from .sampling import make_generators
 from .search import one_by_one
-from .settings import resolve
+from .settings import merge, resolve
 from .stopping import stop_strings
 
 log = logging.getLogger("glassformer")
@@ -40,18 +41,27 @@ class Generation:
         token_type_ids: Tensor | None = None,
         generator: Any = None,
         tokenizer: Any = None,
+        decoder_input_ids: Tensor | None = None,
         encoder_hidden_states: Tensor | None = None,
         encoder_attention_mask: Tensor | None = None,
         **settings: Any,
     ):
-        if not model.base_model.is_decoder:
+        if not model.reading_body.is_decoder:
             raise InputError(f"{type(model).__name__} sees the words it should predict: load it with is_decoder=True")
         if token_type_ids is not None and bool(token_type_ids.any()):
             raise InputError("generation reads one text: token_type_ids other than 0 are not used")
         self.model = model
-        source = {"encoder_hidden_states": encoder_hidden_states, "encoder_attention_mask": encoder_attention_mask}
-        self.source = {name: value for name, value in source.items() if value is not None}
-        prompts = real_tokens(inputs, attention_mask, pad_in(model, generation_config, settings))
+        given = {"encoder_hidden_states": encoder_hidden_states, "encoder_attention_mask": encoder_attention_mask}
+        source = {name: value for name, value in given.items() if value is not None}
+        texts = real_tokens(inputs, attention_mask, pad_in(model, generation_config, settings))
+        if model.config.is_encoder_decoder:
+            source = source or read_source(model, texts)
+            merged, _ = merge(model, generation_config, settings)
+            inputs = begin_of_target(model, decoder_input_ids, len(next(iter(source.values()))), merged)
+            texts = inputs.tolist()
+        elif decoder_input_ids is not None:
+            raise InputError(f"{type(model).__name__} has no decoder of its own: its prompt is input_ids")
+        self.source, prompts = source, texts
         plan = resolve(
             model,
             generation_config,
@@ -178,6 +188,29 @@ def real_tokens(inputs: Tensor | None, attention_mask: Tensor | None, pad: int |
         row = (inside(seen) != seen).any(1).nonzero()[0].item()
         raise InputError(f"attention_mask has holes in prompt {row}: only the ends of a prompt can be padding")
     return [ids[mask].tolist() for ids, mask in zip(inputs.cpu(), seen, strict=True)]
+
+
+def read_source(model, texts: list[list[int]]) -> dict[str, Tensor]:
+    """What a decoder needs to know of the sources that its encoder reads; padding stands on the right here."""
+    empty = next((row for row, text in enumerate(texts) if not text), None)
+    if empty is not None:
+        raise InputError(f"source {empty} is empty: the encoder has nothing to read")
+    ids = pad_sequence([torch.tensor(text, device=model.device) for text in texts], batch_first=True)
+    lengths = torch.tensor([len(text) for text in texts], device=model.device)
+    real = torch.arange(ids.shape[1], device=model.device) < lengths[:, None]
+    with torch.no_grad(), evaluating(model):
+        return model.source_for(ids, real.long())
+
+
+def begin_of_target(model, given: Tensor | None, batch: int, settings: GenerationConfig) -> Tensor:
+    """What is written first beside each source (B T): what the caller gives, else the token that begins a target."""
+    if given is None:
+        chosen = settings.decoder_start_token_id
+        return torch.full((batch, 1), model.start_token() if chosen is None else chosen, device=model.device)
+    check_tensor(given, "decoder_input_ids")
+    if given.dim() != 2 or len(given) != batch or not given.shape[1]:
+        raise InputError(f"decoder_input_ids must have the shape [{batch}, length], got {list(given.shape)}")
+    return given.to(model.device)
 
 
 def inside(marked: Tensor) -> Tensor:

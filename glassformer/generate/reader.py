@@ -22,7 +22,7 @@ class Reader:
 
     def __init__(self, model, room: int, source: dict[str, Tensor] | None = None):
         self.model = model
-        self.body = model.base_model
+        self.body = model.reading_body
         self.room = room  # how many tokens a continuation may add
         self.source = source or {}  # what cross-attention reads
         self.cache: Cache | None = None
@@ -38,7 +38,7 @@ class Reader:
         device = self.model.device
         lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
         longest = int(lengths.max())
-        self.cache = Cache(len(self.body.encoder.layer), longest + leaves * self.room)
+        self.cache = Cache(self.body.layer_count, longest + leaves * self.room)
         places = torch.arange(self.cache.capacity, device=device)
         real = places[:longest] < lengths[:, None]  # B T
         ids = pad_sequence([torch.tensor(prompt, device=device) for prompt in prompts], batch_first=True)
@@ -62,7 +62,7 @@ class Reader:
                 filled = self.drop_unseen()
             own = torch.eye(leaves, dtype=torch.bool, device=tokens.device)
             self.seen[:, :, filled : filled + leaves] = own
-        if self.steps_read == 0 and not self.source:
+        if self.steps_read == 0 and (not self.source or self.model.config.is_encoder_decoder):
             copies = Copies.for_reading(self.model, batch * leaves, self.room)
             self.step = self.body.bare_step(copies)
             self.score = self.model.bare_word_logits(copies)
@@ -71,13 +71,20 @@ class Reader:
         positions = self.next[:, None].expand(-1, leaves)
         if self.step is not None:
             mask = None if seen is None else hide(~seen, self.model.dtype)[:, None]
-            rows = self.step(tokens, positions, self.cache, mask)
+            rows = self.step(tokens, positions, self.cache, mask, *self.source_mask())
         else:
             given = {"position_ids": positions, "past_key_values": self.cache, **self.source}
             rows = self.body.run(tokens, seen, **given).rows
         self.next = self.next + 1
         self.states = rows.view(batch, leaves, -1)
         return self.score(rows).view(batch, leaves, -1)
+
+    def source_mask(self) -> list[Tensor | None]:
+        """What hides the padding of the source from one who looks at it, where there is a source."""
+        if not self.source:
+            return []
+        real = self.source["encoder_attention_mask"].bool()
+        return [None if bool(real.all()) else hide(~real[:, None, None], self.model.dtype)]  # B 1 1 S
 
     def drop_unseen(self) -> int:
         """Make the cache smaller once most of its columns are in nobody's past; how many it holds then."""
@@ -105,7 +112,7 @@ class Rereader:
 
     def __init__(self, model, room: int, source: dict[str, Tensor] | None = None):
         self.model = model
-        self.body = model.base_model
+        self.body = model.reading_body
         self.source = source or {}
         self.texts: list[list[list[int]]] = []  # for every sequence its leaves' tokens
         self.states: Tensor | None = None

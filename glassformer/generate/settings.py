@@ -27,8 +27,8 @@ from .plan import (
     length_field,
 )
 
-OF_GENERATE = """inputs input_ids attention_mask generation_config generator tokenizer streamer encoder_hidden_states
-    encoder_attention_mask""".split()
+OF_GENERATE = """inputs input_ids attention_mask generation_config generator tokenizer streamer decoder_input_ids
+    encoder_hidden_states encoder_attention_mask""".split()
 OFF = {"top_k": 0}  # what None means in a call, where it is not the default
 
 

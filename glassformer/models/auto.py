@@ -39,9 +39,10 @@ from .openai_gpt import (
     OpenAIGPTLMHeadModel,
     OpenAIGPTModel,
 )
+from .transformer import TransformerConfig, TransformerForSeq2SeqLM
 
 CONFIGS: dict[str, type[PretrainedConfig]] = {
-    kind.model_type: kind for kind in (BertConfig, DistilBertConfig, GPT2Config, OpenAIGPTConfig)
+    kind.model_type: kind for kind in (BertConfig, DistilBertConfig, GPT2Config, OpenAIGPTConfig, TransformerConfig)
 }
 HUB_ARGUMENTS = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
 
@@ -172,3 +173,7 @@ class AutoModelForTokenClassification(AutoBase):
 
 class AutoModelForQuestionAnswering(AutoBase):
     models = {BertConfig: BertForQuestionAnswering, DistilBertConfig: DistilBertForQuestionAnswering}
+
+
+class AutoModelForSeq2SeqLM(AutoBase):
+    models = {TransformerConfig: TransformerForSeq2SeqLM}

@@ -116,8 +116,18 @@ class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
     def dtype(self) -> torch.dtype:
         return next(p.dtype for p in self.parameters() if p.is_floating_point())
 
+    @property
+    def reading_body(self) -> nn.Module:
+        """The part that reads on, word by word, when the model writes."""
+        return self.base_model
+
+    @property
+    def layers(self) -> Sequence[nn.Module]:
+        """All layers, from the input to the output."""
+        return self.base_model.encoder.layer
+
     def layer(self, index: int) -> nn.Module:
-        layers = self.base_model.encoder.layer
+        layers = self.layers
         if not 0 <= index < len(layers):
             raise InputError(f"there are layers 0 to {len(layers) - 1}, got {index}")
         return layers[index]
@@ -393,7 +403,7 @@ class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
         """
         folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
-        pruned = {i: layer.attention.pruned_heads for i, layer in enumerate(self.base_model.encoder.layer)}
+        pruned = {i: layer.attention.pruned_heads for i, layer in enumerate(self.layers)}
         self.config.pruned_heads = {i: heads for i, heads in pruned.items() if heads}
         self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
         if self.adapter is not None:

@@ -23,6 +23,10 @@ class Body(PreTrainedModel):
     is_body = True
     is_decoder: bool  # sees only what comes before, and can keep keys and values between calls
 
+    @property
+    def layer_count(self) -> int:
+        return len(self.encoder.layer)
+
     def pool(self, rows: Tensor, layout: Layout) -> Tensor | None:
         """One vector for each sequence (N C -> B C), where the architecture has one."""
         return None

@@ -135,6 +135,19 @@ class CausalLMOutputWithCrossAttentions(ModelOutput):
 
 
 @output
+class Seq2SeqLMOutput(ModelOutput):
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    past_key_values: tuple[Tensors, ...] | None = None
+    decoder_hidden_states: Tensors | None = None
+    decoder_attentions: Tensors | None = None
+    cross_attentions: Tensors | None = None
+    encoder_last_hidden_state: Tensor | None = None
+    encoder_hidden_states: Tensors | None = None
+    encoder_attentions: Tensors | None = None
+
+
+@output
 class NextSentencePredictorOutput(MaskedLMOutput):
     pass
 

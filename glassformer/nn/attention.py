@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..errors import ConfigError, InputError
 from .cache import Room
 from .linear import Linear
-from .stream import Layout, paired_runs
+from .stream import Layout, paired_runs, pays_to_pad
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
 
@@ -47,9 +47,12 @@ def attend(
         fused = F.scaled_dot_product_attention
         return fused(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale), None
 
-    if source.mask is not None or k.dim() == 4:
+    hidden, padded = source.mask, k.dim() == 4
+    if hidden is None and not padded and not explicit and pays_to_pad(layout, source):
+        hidden, padded = source.padding_mask(q), True
+    if hidden is not None or padded:
         k, v = (x if x.dim() == 4 else source.heads(x) for x in (k, v))
-        y, weights = block(layout.heads(q), k, v, source.mask, False)
+        y, weights = block(layout.heads(q), k, v, hidden, False)
         return layout.pack(y.transpose(1, 2)), weights
 
     causal = layout.causal and source is layout

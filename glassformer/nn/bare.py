@@ -97,6 +97,19 @@ def attention(module: SelfAttention, copies: Copies = NO_COPIES) -> Step:
     return attend
 
 
+def crossing(module: SelfAttention, copies: Copies = NO_COPIES) -> Step:
+    """Attention to a source whose keys and values the room holds already."""
+    heads, size, scale = module.num_attention_heads, module.attention_head_size, module.scale
+    query = linear(module.query, copies)
+
+    def attend(x: Tensor, room: Room, mask: Tensor | None, batch: int) -> Tensor:
+        q = query(x).view(batch, -1, heads, size).transpose(1, 2)  # B H T D
+        y = F.scaled_dot_product_attention(q, room.keys, room.values, attn_mask=mask, scale=scale)
+        return y.transpose(1, 2).reshape(len(x), heads * size)  # N C
+
+    return attend
+
+
 def apart(modules: list[nn.Module]) -> Callable[[Tensor], Iterable[Tensor]]:
     """Several linear layers that read the same rows."""
     bricks = [linear(module) for module in modules]

@@ -67,3 +67,16 @@ def in_chunks(function: Callable[[Tensor], Tensor], rows: int, x: Tensor, dim: i
     if rows <= 0 or x.shape[dim] <= rows:
         return function(x)
     return torch.cat([function(part) for part in x.split(rows, dim)], dim)
+
+
+class PositionwiseFeedForward(nn.Module):
+    """max(0, x W1 + b1) W2 + b2, for every position alike."""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
+        super().__init__()
+        self.intermediate = Intermediate(d_model, d_ff, "relu")
+        self.dropout = nn.Dropout(dropout)
+        self.output = Linear(d_ff, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.dropout(self.intermediate(x)))

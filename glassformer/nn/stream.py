@@ -131,13 +131,45 @@ class Layout:
         }
         return rows[[place[member] for member in range(self.batch)]]
 
+    def padding_mask(self, like: Tensor) -> Tensor | None:
+        """What hides the padding from queries that look at all positions: B 1 1 T, added to scores."""
+        if self.index is None:
+            return None
+        mask = torch.full(
+            (self.batch * self.length,), torch.finfo(like.dtype).min, dtype=like.dtype, device=like.device
+        )
+        return mask.index_fill(0, self.index, 0.0).view(self.batch, 1, 1, self.length)
+
     def with_mask(self, mask: Tensor | None) -> Layout:
         return replace(self, mask=mask, causal=self.causal and mask is None)
 
 
+CALL = 4096  # pairs of positions that take as long as one more call of a kernel
+
+
+def pays_to_pad(queries: Layout, keys: Layout) -> bool:
+    """Whether two layouts whose runs do not meet are quicker read as padded blocks than sequence by sequence."""
+    if queries is keys or meet(queries, keys):
+        return False
+    lengths = zip(lengths_of(queries), lengths_of(keys), strict=True)
+    exact = sum(mine * theirs for mine, theirs in lengths)
+    return queries.batch * queries.length * keys.length < exact + queries.batch * CALL
+
+
+def lengths_of(layout: Layout) -> list[int]:
+    """How long each sequence of the batch is."""
+    lengths = {member: run.length for run in layout.runs for member in run.members}
+    return [lengths[member] for member in range(layout.batch)]
+
+
+def meet(queries: Layout, keys: Layout) -> bool:
+    """Whether every run of one layout holds the sequences of a run of the other, in the same order."""
+    return queries.runs is keys.runs or [r.members for r in queries.runs] == [r.members for r in keys.runs]
+
+
 def paired_runs(queries: Layout, keys: Layout) -> Iterator[tuple[Run, Run]]:
     """Runs in which each sequence of `queries` meets the same sequence of `keys`."""
-    if queries.runs is keys.runs or [r.members for r in queries.runs] == [r.members for r in keys.runs]:
+    if meet(queries, keys):
         yield from zip(queries.runs, keys.runs, strict=True)
         return
     place = {

@@ -388,11 +388,10 @@ def freeze_parts(task: Task, settings: TrainSettings) -> None:
     if settings.freeze:
         freeze(task.trainable, *settings.freeze)
     if settings.freeze_layers:
-        body = task.model.base_model
-        layers = body.encoder.layer
+        layers = task.model.layers
         if settings.freeze_layers > len(layers):
             raise InputError(f"freeze_layers must be at most {len(layers)}, got {settings.freeze_layers}")
-        for part in (body.embeddings, *layers[: settings.freeze_layers]):
+        for part in (task.model.base_model.embeddings, *layers[: settings.freeze_layers]):
             freeze(part)
 
 

@@ -11,6 +11,7 @@ import glassformer
 from glassformer.models.auto import CONFIGS
 
 from .architectures import ARCHITECTURES, Architecture, tokens
+from .encoder_decoders import ENCODER_DECODERS
 
 LENGTHS = (9, 4, 1, 7)
 
@@ -37,7 +38,7 @@ def assert_close(a, b, tolerance=1e-10):
 
 
 def test_every_architecture_is_here():
-    assert {a.model_type for a in ARCHITECTURES} == set(CONFIGS)
+    assert {a.model_type for a in (*ARCHITECTURES, *ENCODER_DECODERS)} == set(CONFIGS)
 
 
 @torch.no_grad()

@@ -1,0 +1,177 @@
+"""Models that read one text and write another: what all encoder-decoders share.
+
+Such a model has an `encoder` and a `decoder`, each with a `run` that gives rows of the stream; the decoder's is given
+what the encoder read, and is what generation reads on with.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..nn.loss import IGNORED, label_loss
+from ..nn.mask import check_tensor
+from .generation import Generates
+from .heads import LinearScores, score_tokens, token_labels
+from .outputs import BaseModelOutput, BodyOutput, Seq2SeqLMOutput
+
+
+class Half(Protocol):
+    """An encoder or a decoder."""
+
+    layer: nn.ModuleList
+    gradient_checkpointing: bool
+
+    def run(self, input_ids: Tensor, attention_mask: Tensor | None = None, **given) -> BodyOutput: ...
+
+
+class Seq2SeqModel(Generates, LinearScores):
+    """An encoder that reads a text, a decoder that writes another beside it, and a layer that scores its words."""
+
+    scorer = "fc_out"
+    encoder: Half
+    decoder: Half
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+
+    @property
+    def reading_body(self) -> Half:
+        return self.decoder
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.encoder.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        self.encoder.embeddings.word_embeddings = value
+
+    def tied_names(self) -> dict[str, str]:
+        """Of source and target words if they share their vectors, and of the words that are scored."""
+        source, target = (f"{half}.embeddings.word_embeddings.weight" for half in ("encoder", "decoder"))
+        shared = self.config.share_embeddings
+        tied = {target: source} if shared else {}
+        if self.config.tie_word_embeddings:
+            tied[f"{self.scorer}.weight"] = source if shared else target
+        return tied
+
+    def resize_token_embeddings(self, new_num_tokens: int | None = None) -> nn.Embedding:
+        if not self.config.share_embeddings:
+            raise InputError("source and target have vocabularies of their own; only shared ones can be resized")
+        return super().resize_token_embeddings(new_num_tokens)
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """Those of the source."""
+        return self.encoder.embeddings
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        """Those of the encoder, then those of the decoder."""
+        return [*self.encoder.layer, *self.decoder.layer]
+
+    def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
+        self.encoder.gradient_checkpointing = self.decoder.gradient_checkpointing = enabled
+
+    # -- reading and writing -----------------------------------------------------------------------------------
+
+    def start_token(self) -> int:
+        """What stands before the first word that is written."""
+        config = self.config
+        for known in (config.decoder_start_token_id, config.bos_token_id, config.pad_token_id):
+            if known is not None:
+                return known
+        raise InputError("the config names no decoder_start_token_id: what comes before the first word is not known")
+
+    def shift_right(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """What the decoder reads when it is to say `labels` (B T), and which of its positions lead to one."""
+        check_tensor(labels, "labels")
+        if labels.dim() != 2:
+            raise InputError(f"labels must have the shape B T, got {list(labels.shape)}")
+        said = F.pad(labels[:, :-1], (1, 0), value=self.start_token())
+        counted = (labels != IGNORED).flip(1).cumsum(1).flip(1) > 0
+        counted[:, 0] = True  # a sequence without any label still has a place
+        return said.masked_fill(said == IGNORED, self.config.pad_token_id or 0), counted
+
+    def read_pair(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        decoder_input_ids: Tensor,
+        decoder_attention_mask: Tensor | None,
+    ) -> BodyOutput:
+        """The rows that score the words after each of `decoder_input_ids`, as training needs them."""
+        memory = self.encoder.run(input_ids, attention_mask)
+        return self.decoder.run(decoder_input_ids, decoder_attention_mask, memory=memory)
+
+    def source_for(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> dict[str, Tensor]:
+        """What `decoder.run` needs to know of a source, each tensor with a row for each sequence."""
+        memory = self.encoder.run(input_ids, attention_mask)
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        return {"encoder_hidden_states": memory.last_hidden_state, "encoder_attention_mask": mask}
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        decoder_head_mask: Tensor | None = None,
+        cross_attn_head_mask: Tensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> Seq2SeqLMOutput | tuple:
+        """Score the words after each of `decoder_input_ids` (B T), given the source `input_ids` (B S).
+
+        With `labels`, the words to be written, the decoder reads them shifted by one, and their mean loss is told.
+        `encoder_outputs` of an earlier call stand for the source; its mask is needed still.
+        """
+        config = self.config
+        looks = {
+            "output_attentions": config.output_attentions if output_attentions is None else output_attentions,
+            "output_hidden_states": config.output_hidden_states
+            if output_hidden_states is None
+            else output_hidden_states,
+        }
+        if encoder_outputs is not None:
+            if input_ids is not None:
+                raise InputError("give either input_ids or encoder_outputs, not both")
+            source = {"encoder_hidden_states": encoder_outputs[0], "encoder_attention_mask": attention_mask}
+            memory = None
+        else:
+            if input_ids is None:
+                raise InputError("give the source: input_ids, or the encoder_outputs of an earlier call")
+            memory = self.encoder.run(input_ids, attention_mask, head_mask=head_mask, **looks)
+            source = {"memory": memory}
+        if decoder_input_ids is None:
+            if labels is None:
+                raise InputError("give decoder_input_ids, or labels to learn from")
+            decoder_input_ids, decoder_attention_mask = self.shift_right(labels)
+        body = self.decoder.run(
+            decoder_input_ids,
+            decoder_attention_mask,
+            head_mask=decoder_head_mask,
+            cross_head_mask=cross_attn_head_mask,
+            **source,
+            **looks,
+        )
+        scores, logits = score_tokens(self.word_logits, body)  # N V, B T V
+        out = Seq2SeqLMOutput(
+            loss=None if labels is None else label_loss(scores, token_labels(labels, body)),
+            logits=logits,
+            decoder_hidden_states=body.hidden_states,
+            decoder_attentions=body.attentions,
+            cross_attentions=body.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs[0] if memory is None else memory.last_hidden_state,
+            encoder_hidden_states=None if memory is None else memory.hidden_states,
+            encoder_attentions=None if memory is None else memory.attentions,
+        )
+        return out.given_as(config.return_dict if return_dict is None else return_dict)

@@ -1,0 +1,144 @@
+"""`Transformer(src_vocab_size, tgt_vocab_size, ...)`: the same model with the tutorials' arguments, masks and names."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ArgumentError, InputError
+from ..nn.multi_head import either
+from ..nn.position import PositionalEncoding
+from .outputs import Seq2SeqLMOutput
+from .transformer import Stack, TransformerConfig, TransformerForSeq2SeqLM
+
+
+class Transformer(TransformerForSeq2SeqLM):
+    """Source and target ids in, scores of the next target words out; id 0 is padding.
+
+    >>> model = Transformer(100, 120, d_model=16, n_heads=2, n_layers=2, d_ff=32).eval()
+    >>> model(torch.tensor([[5, 6, 7, 0]]), torch.tensor([[1, 8]])).shape
+    torch.Size([1, 2, 120])
+    """
+
+    def __init__(
+        self,
+        src_vocab_size: int | TransformerConfig,
+        tgt_vocab_size: int | None = None,
+        d_model: int = 512,
+        n_heads: int | None = None,
+        n_layers: int | None = None,
+        d_ff: int = 2048,
+        dropout: float = 0.1,
+        max_len: int | None = None,
+        *,
+        num_heads: int | None = None,
+        num_encoder_layers: int | None = None,
+        num_decoder_layers: int | None = None,
+        max_seq_len: int | None = None,
+    ):
+        if isinstance(src_vocab_size, TransformerConfig):
+            if tgt_vocab_size is not None:
+                raise ArgumentError("a config says all: give it alone")
+            super().__init__(src_vocab_size)
+            return
+        if tgt_vocab_size is None:
+            raise ArgumentError("Transformer takes the sizes of two vocabularies: src_vocab_size and tgt_vocab_size")
+        config = TransformerConfig(
+            vocab_size=tgt_vocab_size,
+            source_vocab_size=src_vocab_size,
+            hidden_size=d_model,
+            num_attention_heads=either("n_heads", n_heads, "num_heads", num_heads, 8),
+            num_hidden_layers=either("n_layers", n_layers, "num_encoder_layers", num_encoder_layers, 6),
+            num_decoder_layers=either("n_layers", n_layers, "num_decoder_layers", num_decoder_layers, 6),
+            intermediate_size=d_ff,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+            max_position_embeddings=either("max_len", max_len, "max_seq_len", max_seq_len, 5000),
+            share_embeddings=False,
+            tie_word_embeddings=False,
+            output_bias=True,
+            pad_token_id=0,
+        )
+        super().__init__(config)
+
+    # -- the tutorials' names ----------------------------------------------------------------------------------
+
+    @property
+    def d_model(self) -> int:
+        return self.config.hidden_size
+
+    @property
+    def src_embedding(self) -> nn.Embedding:
+        return self.encoder.embeddings.word_embeddings
+
+    @property
+    def tgt_embedding(self) -> nn.Embedding:
+        return self.decoder.embeddings.word_embeddings
+
+    @property
+    def pos_encoding(self) -> PositionalEncoding | None:
+        return self.encoder.embeddings.pos_encoding
+
+    @property
+    def encoder_layers(self) -> nn.ModuleList:
+        return self.encoder.layer
+
+    @property
+    def decoder_layers(self) -> nn.ModuleList:
+        return self.decoder.layer
+
+    # -- masks -------------------------------------------------------------------------------------------------
+
+    def make_src_mask(self, src: Tensor) -> Tensor:
+        """Which source words are real: B 1 1 S"""
+        return (src != self.padding)[:, None, None]
+
+    def make_tgt_mask(self, tgt: Tensor) -> Tensor:
+        """Which target words each of them sees: real ones that are not in its future: B 1 T T"""
+        past = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool, device=tgt.device).tril()
+        return (tgt != self.padding)[:, None, None] & past
+
+    @property
+    def padding(self) -> int:
+        return self.config.pad_token_id or 0
+
+    # -- from ids to scores ------------------------------------------------------------------------------------
+
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
+        """B S -> B S C; every position is computed, a mask only hides it."""
+        return self.walk(self.encoder, src, self.make_src_mask(src) if src_mask is None else src_mask)
+
+    def decode(
+        self, tgt: Tensor, encoder_output: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None
+    ) -> Tensor:
+        """B T, B S C -> B T C, the vectors that `fc_out` scores words with."""
+        tgt_mask = self.make_tgt_mask(tgt) if tgt_mask is None else tgt_mask
+        return self.walk(self.decoder, tgt, encoder_output, src_mask, tgt_mask)
+
+    def walk(self, half: Stack, ids: Tensor, *given: Tensor | None) -> Tensor:
+        """Through embeddings and layers, B T -> B T C."""
+        layout = half.arranged(ids, None)
+        x = half.enter(ids, layout, layout.columns(ids.device))  # N C
+        *_, last = half.through_layers(layout.unpack(x), lambda i: {}, *given)
+        return last
+
+    def forward(  # type: ignore[override]
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        *,
+        output_attentions: bool = False,
+    ) -> Tensor | Seq2SeqLMOutput:
+        """B S, B T -> B T V. Masks are made from the padding when they are not given.
+
+        With `output_attentions` the result is an object that holds the `logits` and the weights of all attentions.
+        """
+        if output_attentions:
+            if src_mask is not None or tgt_mask is not None:
+                raise InputError("output_attentions go with the masks that padding makes: give no others")
+            real = (src != self.padding, tgt != self.padding)
+            return super().forward(src, real[0], tgt, real[1], output_attentions=True, return_dict=True)
+        src_mask = self.make_src_mask(src) if src_mask is None else src_mask
+        return self.fc_out(self.decode(tgt, self.encode(src, src_mask), src_mask, tgt_mask))

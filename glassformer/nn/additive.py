@@ -1,0 +1,75 @@
+"""The attentions that came before the Transformer: a decoder's state looks at all states of the encoder."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ConfigError, nearest
+from .mask import hide
+
+METHODS = ("dot", "general", "concat")
+
+
+class BahdanauAttention(nn.Module):
+    """score = v tanh(W_h key + W_s query) (Bahdanau et al. 2014, "additive").
+
+    >>> context, weights = BahdanauAttention(8)(torch.randn(2, 8), torch.randn(2, 5, 8))
+    >>> context.shape, weights.shape
+    (torch.Size([2, 8]), torch.Size([2, 5, 1]))
+    """
+
+    def __init__(self, hidden_size: int):
+        super().__init__()
+        self.W_h = nn.Linear(hidden_size, hidden_size)
+        self.W_s = nn.Linear(hidden_size, hidden_size)
+        self.v = nn.Linear(hidden_size, 1)
+
+    def forward(
+        self, query: Tensor, keys: Tensor, values: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """B C, B T C -> the context B C and the weights B T 1; `mask` (B T) is 0 where a key is hidden."""
+        scores = self.v(torch.tanh(self.W_h(keys) + self.W_s(query)[:, None]))  # B T 1
+        context, weights = look(scores.transpose(1, 2), keys if values is None else values, mask)
+        return context, weights.transpose(1, 2)
+
+
+class LuongAttention(nn.Module):
+    """score = query · key ("dot"), W query · key ("general") or v tanh(W [query; key]) ("concat") (Luong et al. 2015).
+
+    >>> context, weights = LuongAttention(8, method="general")(torch.randn(2, 8), torch.randn(2, 5, 8))
+    >>> context.shape, weights.shape
+    (torch.Size([2, 8]), torch.Size([2, 5]))
+    """
+
+    def __init__(self, hidden_size: int, method: str = "dot"):
+        super().__init__()
+        if method not in METHODS:
+            hint = nearest(str(method), METHODS)
+            raise ConfigError(f"method must be one of {', '.join(METHODS)}; got {method!r}{hint}")
+        self.method = method
+        if method == "general":
+            self.W = nn.Linear(hidden_size, hidden_size, bias=False)
+        elif method == "concat":
+            self.W = nn.Linear(2 * hidden_size, hidden_size)
+            self.v = nn.Linear(hidden_size, 1)
+
+    def forward(
+        self, query: Tensor, keys: Tensor, values: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """B C, B T C -> the context B C and the weights B T; `mask` (B T) is 0 where a key is hidden."""
+        if self.method == "concat":
+            pairs = torch.cat((query[:, None].expand_as(keys), keys), dim=-1)  # B T 2C
+            scores = self.v(torch.tanh(self.W(pairs))).transpose(1, 2)  # B 1 T
+        else:
+            asked = self.W(query) if self.method == "general" else query
+            scores = asked[:, None] @ keys.transpose(1, 2)  # B 1 T
+        context, weights = look(scores, keys if values is None else values, mask)
+        return context, weights[:, 0]
+
+
+def look(scores: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """B 1 T, B T C -> the context B C and the weights B 1 T."""
+    scores = scores if mask is None else scores + hide(mask[:, None] == 0, scores.dtype)
+    weights = scores.softmax(-1)
+    return (weights @ values)[:, 0], weights

@@ -1,0 +1,100 @@
+"""The attention of "Attention Is All You Need" as the tutorials call it: (q, k, v, mask) in, (output, weights) out."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ..errors import ArgumentError, InputError
+from .attention import SelfAttention, attend_explicitly, prune_attention
+from .feedforward import Project
+from .mask import check_tensor, hide
+
+
+class ScaledDotProductAttention(nn.Module):
+    """softmax(Q Kᵀ / sqrt(d_k)) V.
+
+    >>> import torch
+    >>> Q, K, V = torch.randn(2, 4, 3, 8), torch.randn(2, 4, 5, 8), torch.randn(2, 4, 5, 6)
+    >>> output, weights = ScaledDotProductAttention()(Q, K, V)
+    >>> output.shape, weights.shape
+    (torch.Size([2, 4, 3, 6]), torch.Size([2, 4, 3, 5]))
+    """
+
+    def __init__(self, dropout: float = 0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(... T d_v, ... T S); where `mask` is 0 the weight is 0, also for a query that sees nothing at all."""
+        shown = None if mask is None else (mask != 0)
+        return attend_explicitly(
+            Q,
+            K,
+            V,
+            mask=None if shown is None else hide(~shown, Q.dtype),
+            head_mask=None if shown is None else shown.to(Q.dtype),
+            dropout=self.dropout.p if self.training else 0.0,
+        )
+
+
+class MultiHeadAttention(nn.Module):
+    """Several heads of attention side by side, their outputs joined and projected.
+
+    >>> import torch
+    >>> x = torch.randn(2, 5, 16)
+    >>> output, weights = MultiHeadAttention(16, num_heads=4)(x, x, x)
+    >>> output.shape, weights.shape
+    (torch.Size([2, 5, 16]), torch.Size([2, 4, 5, 5]))
+    """
+
+    def __init__(self, d_model: int, num_heads: int | None = None, dropout: float = 0.1, *, n_heads: int | None = None):
+        super().__init__()
+        heads = either("num_heads", num_heads, "n_heads", n_heads)
+        self.self = SelfAttention(d_model, heads, dropout)
+        self.output = Project(d_model, d_model, dropout)
+        self.pruned_heads: set[int] = set()
+        self.d_model = d_model
+        self.d_k = self.self.attention_head_size
+
+    @property
+    def num_heads(self) -> int:
+        return self.self.num_attention_heads
+
+    n_heads = num_heads
+
+    def prune_heads(self, heads: list[int] | set[int]) -> None:
+        prune_attention(self, set(heads))
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(B T C, B H T S); `mask` is 0 where a query must not look: T S, B T S, or what B H T S can be made of."""
+        inner = self.self
+        heads = [self.apart(project(x)) for project, x in ((inner.query, q), (inner.key, k), (inner.value, v))]
+        if mask is not None:
+            mask = per_head(mask, (len(q), inner.num_attention_heads, q.shape[1], k.shape[1]))
+        attention = ScaledDotProductAttention(inner.dropout.p).train(self.training)
+        context, weights = attention(*heads, mask)  # B H T D, B H T S
+        return self.output(context.transpose(1, 2).flatten(2)), weights
+
+    def apart(self, x: Tensor) -> Tensor:
+        """B T C -> B H T D"""
+        return x.unflatten(-1, (self.num_heads, self.d_k)).transpose(1, 2)
+
+
+def per_head(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+    """A mask as it can be laid over the weights (B H T S) of all heads."""
+    check_tensor(mask, "mask")
+    spread = mask[:, None] if mask.dim() == 3 else mask
+    sizes = (1,) * (4 - spread.dim()) + tuple(spread.shape)
+    if len(sizes) != 4 or any(have not in (1, want) for have, want in zip(sizes, shape, strict=True)):
+        raise InputError(f"mask must fit the weights {list(shape)}, got {list(mask.shape)}")
+    return spread
+
+
+def either(name: str, value: int | None, other: str, second: int | None, default: int | None = None) -> int:
+    """One value that goes by two names."""
+    if value is not None and second is not None:
+        raise ArgumentError(f"{name} and {other} are the same; give one of them, got {value} and {second}")
+    found = value if value is not None else second if second is not None else default
+    if found is None:
+        raise ArgumentError(f"{name} is missing")
+    return found

@@ -1,0 +1,51 @@
+"""Where a token stands, as waves of many lengths (Vaswani et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+
+
+def waves(length: int, size: int) -> Tensor:
+    """sin(t / 10000^(2i / C)) and cos of the same, column by column: T C.
+
+    >>> waves(2, 4).tolist()[0]
+    [0.0, 1.0, 0.0, 1.0]
+    """
+    places = torch.arange(length, dtype=torch.float32)[:, None]
+    angles = places * torch.exp(torch.arange(0, size, 2, dtype=torch.float32) * (-math.log(10000.0) / size))
+    table = torch.empty(length, size)
+    table[:, 0::2] = torch.sin(angles)
+    table[:, 1::2] = torch.cos(angles[:, : size // 2])
+    return table
+
+
+class PositionalEncoding(nn.Module):
+    """Adds to every vector the waves of its position.
+
+    >>> PositionalEncoding(8, max_len=50)(torch.zeros(1, 3, 8)).shape
+    torch.Size([1, 3, 8])
+    """
+
+    pe: Tensor  # 1 max_len C
+
+    def __init__(self, d_model: int, max_len: int = 5000, dropout: float = 0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.register_buffer("pe", waves(max_len, d_model)[None], persistent=False)
+
+    def fill(self) -> None:
+        """Make the table anew, for a module that was made without its numbers."""
+        self.pe = waves(*self.pe.shape[1:])[None]
+
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """B T C, or rows N C with the position of each."""
+        if positions is None:
+            if x.shape[1] > self.pe.shape[1]:
+                raise InputError(f"{x.shape[1]} positions are more than max_len {self.pe.shape[1]}")
+            return self.dropout(x + self.pe[:, : x.shape[1]].to(x.dtype))
+        return self.dropout(x + self.pe[0, positions].to(x.dtype))

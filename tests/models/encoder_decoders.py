@@ -1,0 +1,57 @@
+"""Every encoder-decoder, with all that the contract asks about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import glassformer
+from glassformer import PreTrainedModel
+from glassformer.checkpoints.config import PretrainedConfig
+
+
+@dataclass(frozen=True)
+class EncoderDecoder:
+    """One architecture's answers to the contract."""
+
+    model_type: str
+    model: type[PreTrainedModel]
+    tiny: Callable[..., PretrainedConfig]  # a small config; takes fields
+    variants: dict[str, dict[str, Any]]  # name -> fields that change the computation
+    published: tuple[PretrainedConfig, int]  # a published size and its number of parameters
+
+
+def tiny_transformer(**fields: Any) -> glassformer.TransformerConfig:
+    shape = {
+        "vocab_size": 60,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_decoder_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "max_position_embeddings": 40,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    return glassformer.TransformerConfig(**{**shape, **fields})
+
+
+TRANSFORMER = EncoderDecoder(
+    model_type="transformer",
+    model=glassformer.TransformerForSeq2SeqLM,
+    tiny=tiny_transformer,
+    variants={
+        "post-norm": {},
+        "pre-norm": {"norm_first": True},
+        "learned positions": {"position_embedding_type": "learned"},
+        "separate": {"share_embeddings": False, "source_vocab_size": 70, "tie_word_embeddings": False},
+        "separate, tied": {"share_embeddings": False, "output_bias": True},
+    },
+    published=(  # the base model of the paper, 65M in its table
+        glassformer.TransformerConfig(vocab_size=37000, tie_word_embeddings=True),
+        63_082_496,
+    ),
+)
+
+ENCODER_DECODERS = [TRANSFORMER]
