@@ -67,6 +67,8 @@ _HOMES = {
     "tasks.fill_mask": "FillMask",
     "tasks.feature_extraction": "FeatureExtraction",
     "tasks.text_generation": "TextGeneration",
+    "tasks.translation": "Translation",
+    "tasks.summarization": "Summarization",
     "tasks.sentence_encoder": "SentenceEncoder",
     "tasks.sentence_similarity": "SentenceSimilarity",
     "tasks.zero_shot_classification": "ZeroShotClassification",

@@ -236,9 +236,11 @@ from .tasks.pipeline import pipeline as pipeline
 from .tasks.question_answering import QuestionAnswering as QuestionAnswering
 from .tasks.sentence_encoder import SentenceEncoder as SentenceEncoder
 from .tasks.sentence_similarity import SentenceSimilarity as SentenceSimilarity
+from .tasks.summarization import Summarization as Summarization
 from .tasks.text_classification import TextClassification as TextClassification
 from .tasks.text_generation import TextGeneration as TextGeneration
 from .tasks.token_classification import TokenClassification as TokenClassification
+from .tasks.translation import Translation as Translation
 from .tasks.zero_shot_classification import ZeroShotClassification as ZeroShotClassification
 from .text.auto import AutoTokenizer as AutoTokenizer
 from .text.bert import BertTokenizer as BertTokenizer

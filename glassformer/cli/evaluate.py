@@ -49,9 +49,12 @@ def evaluate(
     judged = kind.from_pretrained(model, **options)
     judged.refuse_untrained()
     found = measure(judged, list(rows), tokens_per_batch=tokens_per_batch)
+    terms = {name: value.signature for name, value in found.items() if hasattr(value, "signature")}
     if json:
-        print_json(found)
+        print_json({**found, "signatures": terms} if terms else found)
         return 0
     shown = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}") for name, value in found.items()]
     print_table(("metric", "value"), shown, right=[1])
+    for name, signature in terms.items():
+        print(f"{name}: {signature}")
     return 0

@@ -117,7 +117,7 @@ class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
         return next(p.dtype for p in self.parameters() if p.is_floating_point())
 
     @property
-    def reading_body(self) -> nn.Module:
+    def reading_body(self) -> Any:
         """The part that reads on, word by word, when the model writes."""
         return self.base_model
 

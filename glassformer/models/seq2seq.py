@@ -6,7 +6,7 @@ what the encoder read, and is what generation reads on with.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -41,7 +41,7 @@ class Seq2SeqModel(Generates, LinearScores):
         self.num_labels = config.num_labels
 
     @property
-    def reading_body(self) -> Half:
+    def reading_body(self) -> Any:
         return self.decoder
 
     def get_input_embeddings(self) -> nn.Embedding:

@@ -36,7 +36,7 @@ class ResidualAttention(MultiHeadAttention):
         self.LayerNorm = nn.LayerNorm(d_model, eps=eps)
         self.norm_first = norm_first
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         x: Tensor,
         layout: Layout,

@@ -101,6 +101,10 @@ class Task:
         """What training changes, and hands to `loss`, perhaps wrapped: the model, and what else learns."""
         return self.model
 
+    def save_tokenizers(self, folder: str | PathLike[str]) -> None:
+        """Write what turns texts into ids beside the model, as `from_pretrained` reads it."""
+        self.tokenizer.save_pretrained(folder)
+
     @property
     def smooths_labels(self) -> bool:
         """Whether its loss heeds `label_smoothing`."""

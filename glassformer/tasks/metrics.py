@@ -198,3 +198,73 @@ def word_f1(mine: list[str], theirs: list[str]) -> float:
     if not mine or not theirs:
         return float(mine == theirs)
     return f1_of((Counter(mine) & Counter(theirs)).total(), len(mine), len(theirs))
+
+
+# --- texts that are written -------------------------------------------------------------------------------------------
+
+
+class Signed(float):
+    """A number with the exact terms that it was measured on."""
+
+    signature: str
+
+    def __new__(cls, value: float, signature: str) -> Signed:
+        made = super().__new__(cls, value)
+        made.signature = signature
+        return made
+
+
+def exact_match(predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """How many texts are right to the letter, spaces at the ends aside."""
+    check_lengths(predictions, references)
+    right = sum(a.strip() == b.strip() for a, b in zip(predictions, references, strict=True))
+    return {"exact_match": ratio(right, len(references))}
+
+
+def machine_translation(
+    predictions: Sequence[str], references: Sequence[str], tokenize: str = "13a", lowercase: bool = False
+) -> dict[str, float]:
+    """BLEU and chrF from 0 to 100, as sacrebleu measures them over the whole corpus."""
+    from sacrebleu.metrics import BLEU, CHRF
+
+    check_lengths(predictions, references)
+    found: dict[str, float] = {}
+    for name, metric in (("bleu", BLEU(tokenize=tokenize, lowercase=lowercase)), ("chrf", CHRF())):
+        score = metric.corpus_score(list(predictions), [list(references)]).score
+        found[name] = Signed(score, str(metric.get_signature()))
+    return found
+
+
+WORD = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]")  # a Chinese character is a word of its own
+
+
+def rouge(predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """The mean F1 of words, of pairs of words, and of the longest common subsequence (Lin 2004)."""
+    check_lengths(predictions, references)
+    totals = {"rouge1": 0.0, "rouge2": 0.0, "rougeL": 0.0}
+    for predicted, wanted in zip(predictions, references, strict=True):
+        said, due = (WORD.findall(text.lower()) for text in (predicted, wanted))
+        totals["rouge1"] += f1_of(common(said, due, 1), len(said), len(due))
+        totals["rouge2"] += f1_of(common(said, due, 2), max(len(said) - 1, 0), max(len(due) - 1, 0))
+        totals["rougeL"] += f1_of(longest_common(said, due), len(said), len(due))
+    return {name: ratio(total, len(references)) for name, total in totals.items()}
+
+
+def common(said: Sequence[str], due: Sequence[str], size: int) -> int:
+    """How many runs of `size` words two texts share, each as often as it stands in both."""
+    counts = [Counter(zip(*(words[i:] for i in range(size)), strict=False)) for words in (said, due)]
+    return (counts[0] & counts[1]).total()
+
+
+def longest_common(said: Sequence[str], due: Sequence[str]) -> int:
+    """How many words two texts share in the same order.
+
+    >>> longest_common("the cat sat".split(), "the old cat".split())
+    2
+    """
+    row = [0] * (len(due) + 1)
+    for word in said:
+        before = 0
+        for place, other in enumerate(due, 1):
+            before, row[place] = row[place], before + 1 if word == other else max(row[place], row[place - 1])
+    return row[-1]

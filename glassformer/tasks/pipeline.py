@@ -96,7 +96,7 @@ class Pipeline:
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Write the model and its tokenizer into a folder that `pipeline(model=folder)` reads."""
         self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        self.worker.save_tokenizers(folder)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.task}, {type(self.model).__name__} {self.model.config.name_or_path!r})"

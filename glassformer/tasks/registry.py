@@ -18,6 +18,8 @@ TASKS = {
     "next-sentence": "next_sentence.NextSentence",
     "fill-mask": "fill_mask.FillMask",
     "text-generation": "text_generation.TextGeneration",
+    "translation": "translation.Translation",
+    "summarization": "summarization.Summarization",
     "sentence-similarity": "sentence_similarity.SentenceSimilarity",
     "feature-extraction": "feature_extraction.FeatureExtraction",
     "zero-shot-classification": "zero_shot_classification.ZeroShotClassification",
@@ -37,6 +39,8 @@ ENDINGS = {  # how the class names of checkpoints end -> the task they answer
     "ForPreTraining": "fill-mask",
     "ForCausalLM": "text-generation",
     "LMHeadModel": "text-generation",
+    "ForSeq2SeqLM": "translation",
+    "Transformer": "translation",
     "SentenceEncoder": "sentence-similarity",
     "Model": "feature-extraction",
 }

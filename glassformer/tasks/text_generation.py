@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError, refuse_unknown
 from ..generate.conditioning import condition
-from ..generate.config import GenerationConfig, task_settings
-from ..generate.engine import Generation, exhaust
 from ..nn.loss import IGNORED
-from .base import Columns, Row, Task
+from .base import Columns, Row
 from .batch import Batch, Example
-from .options import Options, switch
-
-SEQUENCES = 1_000_003  # apart from each other stand the seeds of two rows
+from .options import switch
+from .writing import WritingOptions, WritingTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextGenerationOptions(Options):
-    """What is done with texts; besides, every setting of `GenerationConfig` can be asked for."""
+class TextGenerationOptions(WritingOptions):
+    """What is done with prompts and texts."""
 
     return_full_text: bool = True  # the prompt too
     return_tensors: bool = False  # the tokens in place of the text
-    clean_up_tokenization_spaces: bool | None = None  # None: as the tokenizer is set
-    prefix: str | None = None  # stands before every prompt
     label: str | None = None  # of a model that was trained with control tokens
-    generator: Any = None  # a seed; each row draws on its own
-    settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         switch("return_full_text", self.return_full_text)
         switch("return_tensors", self.return_tensors)
-        if self.generator is not None and (not isinstance(self.generator, int) or isinstance(self.generator, bool)):
-            raise InputError(f"generator takes a whole number as a seed, got {self.generator!r:.60}")
 
 
 @dataclass(frozen=True)
@@ -58,7 +48,7 @@ class Prompt:
         return [0] * len(self.tokens)
 
 
-class TextGeneration(Task):
+class TextGeneration(WritingTask):
     """How does the text go on?
 
     What the checkpoint's `task_specific_params` say of text-generation counts unless a call says otherwise.
@@ -72,23 +62,6 @@ class TextGeneration(Task):
     head = "AutoModelForCausalLM"
     columns = Columns(("text",))
     Options = TextGenerationOptions
-    smooths_labels = True
-
-    @classmethod
-    def option_names(cls) -> list[str]:
-        own = [name for name in super().option_names() if name != "settings"]
-        return [*own, "seed", *GenerationConfig.field_names()]
-
-    def asked(self, **options: Any) -> TextGeneration:
-        refuse_unknown(options, self.option_names(), self.name)
-        if "seed" in options:
-            options["generator"] = options.pop("seed")
-        own = super().option_names()
-        settings = {name: value for name, value in options.items() if name not in own}
-        rest = {name: value for name, value in options.items() if name in own}
-        task = super().asked(**rest)
-        task.options = replace(task.options, settings={**self.options.settings, **settings})
-        return task
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -103,38 +76,7 @@ class TextGeneration(Task):
         )
         return [Example(Prompt(ids), {"labels": list(ids)})]
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
-        """Without token types, which a decoder would look up among its words, whatever tokenizer it came with."""
-        batch = super().collate(examples)
-        batch.inputs = {name: batch.inputs[name].long() for name in ("input_ids", "attention_mask")}
-        return batch
-
     # --- tensors to answers ------------------------------------------------------------------------------------
-
-    def forward(self, batch: Batch) -> list[list[tuple[list[int], str]]]:
-        """For each prompt its continuations, each with the reason for its end."""
-        settings = {**self.options.settings, "return_dict_in_generate": True}
-        plan = {"tokenizer": self.tokenizer, "generation_config": task_settings(self.model.config, self.name)}
-        generation = Generation(
-            self.model,
-            batch.inputs["input_ids"],
-            attention_mask=batch.inputs["attention_mask"],
-            generator=self.seeds(batch, settings),
-            **plan,
-            **settings,
-        )
-        found = exhaust(generation.steps())
-        each = len(found.continuations) // len(batch.examples)
-        texts = [(one.tokens, one.reason) for one in found.continuations]
-        return [texts[start : start + each] for start in range(0, len(texts), each)]
-
-    def seeds(self, batch: Batch, settings: dict[str, Any]) -> list[int] | None:
-        """A seed for each sequence, whatever batch its row comes in."""
-        if self.options.generator is None:
-            return None
-        copies = 1 if settings.get("num_beams", 1) > 1 else settings.get("num_return_sequences", 1)
-        rows = [self.options.generator + SEQUENCES * example.row for example in batch.examples]
-        return [seed + copy for seed in rows for copy in range(copies)]
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> list[dict[str, Any]]:
         prompt = examples[0].encoded.ids()

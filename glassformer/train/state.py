@@ -59,7 +59,7 @@ def checkpoints_in(folder: Path) -> dict[int, Path]:
 def write_model(folder: Path, task: Task) -> None:
     """The model and its tokenizer, as from_pretrained reads them."""
     task.trainable.save_pretrained(folder)
-    task.tokenizer.save_pretrained(folder)
+    task.save_tokenizers(folder)
 
 
 def write_checkpoint(folder: Path, step: int, task: Task, tensors: dict[str, Tensor], values: dict[str, Any]) -> Path:

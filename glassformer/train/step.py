@@ -54,7 +54,7 @@ def take_step(
     scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
     batches = [batch for batch in batches if batch.targets_count]
     tokens = [sum(batch.lengths) for batch in batches]
-    positions = [batch.inputs["input_ids"].numel() for batch in batches]
+    positions = [sum(x.numel() for name, x in batch.inputs.items() if name.endswith("input_ids")) for batch in batches]
     counts = ranks.sum([sum(batch.targets_count for batch in batches), sum(tokens), sum(positions)])
     targets, *read = (int(count) for count in counts)
     if targets == 0:

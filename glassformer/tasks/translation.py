@@ -1,0 +1,54 @@
+"""translation: the same in another language."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..text.options import one_of
+from .metrics import exact_match, machine_translation
+from .options import switch
+from .text_to_text import TextToText, TextToTextOptions
+
+TOKENIZERS = ("13a", "zh", "char", "intl", "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions(TextToTextOptions):
+    """How BLEU cuts texts into words, beside what all such tasks can be asked for."""
+
+    bleu_tokenize: str = "13a"  # "zh" for Chinese targets, "none" for texts that are cut already
+    bleu_lowercase: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("bleu_tokenize", self.bleu_tokenize, TOKENIZERS)
+        switch("bleu_lowercase", self.bleu_lowercase)
+
+
+class Translation(TextToText):
+    """What is this in another language?
+
+    >>> pipe = pipeline("translation", model="./de-en/", num_beams=5)                 # doctest: +SKIP
+    >>> pipe("Ein Hund schläft.")                                                     # doctest: +SKIP
+    [{'translation_text': 'A dog is sleeping.'}]
+    """
+
+    name = "translation"
+    Options = TranslationOptions
+    answer_key = "translation_text"
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """BLEU and chrF need the extra `translation`; without it only whole sentences that are right are counted."""
+        known = importlib.util.find_spec("sacrebleu") is not None
+        return ("bleu", "chrf", "exact_match") if known else ("exact_match",)
+
+    def metric(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        found = exact_match(predictions, references)
+        if "bleu" not in self.metrics:
+            return found
+        options = self.options
+        judged = machine_translation(predictions, references, options.bleu_tokenize, options.bleu_lowercase)
+        return {**judged, **found}
