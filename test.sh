@@ -36,8 +36,21 @@ install_old_transformers() {
     fi
 }
 
+# The pages are tested in a real browser: Debian's Chromium, or whichever one CHROMIUM names.
+install_chromium() {
+    [ -x "${CHROMIUM:-/usr/bin/chromium}" ] && return
+    if [ -n "${CHROMIUM:-}" ] || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        echo "No Chromium (apt-get install chromium, or CHROMIUM=/path/to/it): the tests of the pages are skipped"
+        return
+    fi
+    echo "Installing Chromium for the tests of the pages"
+    apt-get install --yes --no-install-recommends chromium fonts-noto-cjk >/dev/null ||
+        echo "apt-get could not install Chromium: the tests of the pages are skipped"
+}
+
 make_environment
 install_package test
+install_chromium
 install_old_transformers
 
 status=0

@@ -86,6 +86,10 @@ _HOMES = {
     "train.settings": "TrainSettings",
     "train.trainer": "Trainer TrainResult",
     "train.evaluation": "evaluate",
+    "explain.views": "head_view model_view neuron_view",
+    "explain.capture": "capture run_with_cache",
+    "explain.patch": "patched",
+    "explain.subject": "Subject",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -45,6 +45,13 @@ from .errors import (
 from .errors import (
     WeightsError as WeightsError,
 )
+from .explain.capture import capture as capture
+from .explain.capture import run_with_cache as run_with_cache
+from .explain.patch import patched as patched
+from .explain.subject import Subject as Subject
+from .explain.views import head_view as head_view
+from .explain.views import model_view as model_view
+from .explain.views import neuron_view as neuron_view
 from .generate.config import GenerationConfig as GenerationConfig
 from .generate.explain import explain_generation as explain_generation
 from .generate.job import GenerateOutput as GenerateOutput

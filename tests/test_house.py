@@ -25,6 +25,7 @@ ORDER = (
     "tasks",
     "train",
     "explain",
+    "transformers_neuron_view",
     "serve",
     "cli",
 )

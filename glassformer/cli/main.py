@@ -23,6 +23,8 @@ VERBS = (
     "predict",
     "embed",
     "search",
+    "see",
+    "explore",
     "train",
     "evaluate",
     "compare",

@@ -1,0 +1,83 @@
+"""What the model would say: at the end, and at every layer as if it were the last (the logit lens)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..generate.config import GenerationConfig
+from ..generate.sampling import narrow
+from .subject import Reading, Subject
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A word or label with its probability, and the one it has after temperature, top-k and top-p."""
+
+    id: int
+    text: str
+    probability: float
+    narrowed: float
+
+
+def predict(
+    reading: Reading,
+    position: int = -1,
+    *,
+    count: int = 10,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+) -> list[Guess]:
+    """What the model's head answers, the likeliest first; nothing from a model without one.
+
+    A model that fills masks is asked about `position`, one that continues about the word behind it.
+    """
+    if count < 1:
+        raise InputError(f"count must be 1 or more, got {count}")
+    settings = GenerationConfig(do_sample=True, temperature=temperature, top_k=top_k, top_p=top_p)
+    subject = reading.subject
+    with torch.no_grad():
+        if subject.kind == "none":
+            return []
+        if subject.kind == "label":
+            scores = subject.label_logits(reading.body, subject.inputs(reading))
+        else:
+            scores = reading.logits(position)
+    scores = scores.float()[None]
+    plain, narrowed = scores.softmax(-1)[0], narrow(scores, settings).softmax(-1)[0]
+    best = plain.topk(min(count, len(plain))).indices.tolist()
+    names = [subject.label(i) for i in best] if subject.kind == "label" else subject.shown(best)
+    return [Guess(i, name, plain[i].item(), narrowed[i].item()) for i, name in zip(best, names, strict=True)]
+
+
+def lens_rows(subject: Subject, reading: Reading, layer: int) -> Tensor:
+    """The vectors behind `layer` layers as the head would get them if these were all: T C."""
+    states = reading.hidden[layer]
+    return states if layer == len(reading.hidden) - 1 else subject.model.base_model.encoder.finish(states)
+
+
+@torch.no_grad()
+def lens(reading: Reading, positions: list[int], count: int = 3) -> list[list[list[Guess]]]:
+    """For every layer, the embeddings first, and every position: the likeliest words if this were the last layer.
+
+    The head was trained on the last layer only; what it says of earlier ones is a reading, not what the model knows.
+    """
+    subject = reading.subject
+    if subject.kind not in ("mask", "next"):
+        raise InputError("the logit lens needs a model that predicts words; this one has no such head")
+    places = [reading.place(position) for position in positions]
+    found = []
+    for layer in range(len(reading.hidden)):
+        chances = subject.model.word_logits(lens_rows(subject, reading, layer)[places]).float().softmax(-1)
+        best = chances.topk(min(count, chances.shape[-1]), dim=-1)
+        found.append(
+            [
+                [Guess(i, text, p, p) for i, text, p in zip(row, subject.shown(row), probabilities, strict=True)]
+                for row, probabilities in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            ]
+        )
+    return found

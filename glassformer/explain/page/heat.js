@@ -1,0 +1,151 @@
+// The heat-map: one cell for each weight, with its exact value under the pointer or the keys.
+
+import { make, exact, visible } from "./build.js";
+import { clipped, colour, onTheme, paper, picture, ramp } from "./paint.js";
+import { say } from "./words.js";
+
+const LOWEST = 1e-6; // the weight at which the log scale begins
+const SLANT = 44; // room on the right for the slanted names of the last columns
+
+export class Heat {
+  constructor(root) {
+    this.base = make("canvas", { "aria-hidden": "true" });
+    this.top = make("canvas", { tabIndex: 0, role: "application" });
+    this.told = make("p", { className: "told", role: "status", "aria-live": "polite" });
+    this.root = make("div", { className: "layers scrolled" }, this.base, this.top);
+    root.append(this.told, this.root, make("p", { className: "hint", textContent: say("keysHelp") }));
+    this.outer = root;
+    this.log = false;
+    this.cursor = null;
+    this.locked = false;
+    this.top.addEventListener("mousemove", (event) => this.locked || this.point(this.find(event)));
+    this.top.addEventListener("mouseleave", () => this.locked || this.point(null));
+    this.top.addEventListener("click", (event) => {
+      this.locked = false;
+      this.point(this.find(event));
+      this.locked = this.cursor !== null;
+    });
+    this.top.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => this.draw()).observe(root);
+    onTheme(() => this.draw());
+  }
+
+  show({ weights, rows, columns, left, right, name }) {
+    if (rows !== this.rows || columns !== this.columns) this.cursor = null;
+    Object.assign(this, { weights, rows, columns, left, right, name });
+    this.top.setAttribute("aria-label", `${say("heatOf")}: ${name}. ${say("keysHelp")}`);
+    this.draw();
+  }
+
+  draw() {
+    if (!this.weights || !this.outer.isConnected) return;
+    const room = Math.max(240, this.outer.clientWidth || 600);
+    this.label = Math.min(110, room * 0.25);
+    this.cell = Math.max(1, Math.min(26, Math.floor((room - this.label - SLANT) / this.columns)));
+    this.width = this.label + this.cell * this.columns + SLANT;
+    this.head = this.cell >= 9 ? 80 : 6;
+    this.height = this.head + this.cell * this.rows + 4;
+    const pen = paper(this.base, this.width, this.height);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(this.picture(), this.label, this.head, this.cell * this.columns, this.cell * this.rows);
+    pen.strokeStyle = colour("line");
+    pen.strokeRect(this.label - 0.5, this.head - 0.5, this.cell * this.columns + 1, this.cell * this.rows + 1);
+    if (this.cell >= 9) this.names(pen);
+    this.over();
+  }
+
+  picture() {
+    const bytes = new Uint8Array(this.weights.length);
+    for (let i = 0; i < bytes.length; i++) bytes[i] = Math.round(255 * this.level(this.weights[i]));
+    return picture(bytes, this.rows, this.columns, ramp());
+  }
+
+  level(weight) {
+    if (!this.log) return Math.max(0, Math.min(1, weight));
+    return weight <= LOWEST ? 0 : 1 - Math.log(weight) / Math.log(LOWEST);
+  }
+
+  names(pen) {
+    pen.font = `${Math.min(13, this.cell)}px system-ui, sans-serif`;
+    pen.fillStyle = colour("ink");
+    pen.textBaseline = "middle";
+    pen.textAlign = "right";
+    this.left.forEach((token, row) => pen.fillText(
+      clipped(pen, visible(token), this.label - 8), this.label - 5, this.head + (row + 0.5) * this.cell));
+    pen.textAlign = "left";
+    this.right.forEach((token, column) => {
+      pen.save();
+      pen.translate(this.label + (column + 0.5) * this.cell, this.head - 5);
+      pen.rotate(-Math.PI / 3);
+      pen.fillText(clipped(pen, visible(token), this.head), 0, 0);
+      pen.restore();
+    });
+  }
+
+  over() {
+    const pen = paper(this.top, this.width, this.height);
+    if (!this.cursor) {
+      this.told.textContent = this.name;
+      return;
+    }
+    const [row, column] = this.cursor;
+    const [x, y] = [this.label + column * this.cell, this.head + row * this.cell];
+    pen.strokeStyle = colour("mark-strong");
+    pen.lineWidth = 1.5;
+    pen.strokeRect(this.label, y, this.cell * this.columns, this.cell);
+    pen.strokeRect(x, this.head, this.cell, this.cell * this.rows);
+    this.told.textContent = this.sentence(row, column);
+  }
+
+  sentence(row, column) {
+    let sum = 0;
+    for (let j = 0; j < this.columns; j++) sum += this.weights[row * this.columns + j];
+    const value = this.weights[row * this.columns + column];
+    return `${this.name}: ${row} ${visible(this.left[row])} → ${column} ${visible(this.right[column])}: ` +
+      `${exact(value)} (${say("rowSum")} ${sum.toFixed(5)})`;
+  }
+
+  find(event) {
+    const box = this.top.getBoundingClientRect();
+    const column = Math.floor(((event.clientX - box.left) * (this.width / box.width) - this.label) / this.cell);
+    const row = Math.floor(((event.clientY - box.top) * (this.height / box.height) - this.head) / this.cell);
+    return row >= 0 && row < this.rows && column >= 0 && column < this.columns ? [row, column] : null;
+  }
+
+  point(found) {
+    if (found?.[0] === this.cursor?.[0] && found?.[1] === this.cursor?.[1]) return;
+    this.cursor = found;
+    this.over();
+  }
+
+  key(event) {
+    const moves = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    if (event.key === "Escape") this.cursor = null;
+    else if (event.key in moves) {
+      const [down, right] = moves[event.key];
+      const [row, column] = this.cursor ?? [-down, -right];
+      const within = (value, size) => Math.max(0, Math.min(size - 1, value));
+      this.cursor = [within(row + down, this.rows), within(column + right, this.columns)];
+    } else return;
+    this.locked = this.cursor !== null;
+    event.preventDefault();
+    this.over();
+  }
+
+  svg() {
+    const parts = [];
+    const escape = (text) => text.replace(/[<>&"]/g, (c) => `&#${c.charCodeAt(0)};`);
+    const size = 14;
+    for (let i = 0; i < this.rows; i++) for (let j = 0; j < this.columns; j++) {
+      const level = this.level(this.weights[i * this.columns + j]);
+      if (level > 0.004) parts.push(
+        `<rect x="${100 + j * size}" y="${80 + i * size}" width="${size}" height="${size}" fill="#1f5fa8" fill-opacity="${level.toFixed(3)}"/>`);
+    }
+    this.left.forEach((token, i) => parts.push(
+      `<text x="94" y="${80 + (i + 0.5) * size}" dy="0.35em" text-anchor="end">${escape(visible(token))}</text>`));
+    this.right.forEach((token, j) => parts.push(
+      `<text transform="translate(${100 + (j + 0.5) * size} 74) rotate(-60)">${escape(visible(token))}</text>`));
+    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${110 + this.columns * size} ${90 + this.rows * size}" ` +
+      `font-family="sans-serif" font-size="11">${parts.join("")}</svg>`;
+  }
+}

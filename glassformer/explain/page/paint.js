@@ -1,0 +1,70 @@
+// Canvases that are sharp on every screen, and the colours of the page's theme.
+
+const MOST_PIXELS = 16e6; // what every browser still draws well
+
+export function paper(canvas, width, height) {
+  const wanted = window.devicePixelRatio || 1;
+  const ratio = Math.min(wanted, Math.sqrt(MOST_PIXELS / Math.max(1, width * height)));
+  canvas.width = Math.max(1, Math.round(width * ratio));
+  canvas.height = Math.max(1, Math.round(height * ratio));
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
+  return context;
+}
+
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
+}
+
+export function triple(hex) {
+  const value = parseInt(hex.slice(1), 16);
+  return [value >> 16, (value >> 8) & 255, value & 255];
+}
+
+// Twelve colours that can be told apart on light and on dark ground.
+const HEADS = [
+  "#2f6fb5", "#d9730d", "#2b8a3e", "#c92a2a", "#7048c6", "#8d5524",
+  "#d6498f", "#6b7280", "#9a8c00", "#0d9aa8", "#5c7cfa", "#e8590c",
+];
+
+export function headColour(number) {
+  return HEADS[number % HEADS.length];
+}
+
+// Numbers 0 to 1 as colours from the page's ground to its accent, 256 of them.
+export function ramp() {
+  const [low, high] = [triple(colour("ground")), triple(colour("strong"))];
+  const colours = new Uint32Array(256);
+  for (let i = 0; i < 256; i++) {
+    const mixed = low.map((from, channel) => Math.round(from + (high[channel] - from) * (i / 255) ** 0.7));
+    colours[i] = (255 << 24) | (mixed[2] << 16) | (mixed[1] << 8) | mixed[0];
+  }
+  return colours;
+}
+
+// A picture of bytes, one pixel each.
+export function picture(bytes, rows, columns, colours) {
+  const small = document.createElement("canvas");
+  small.width = columns;
+  small.height = rows;
+  const image = new ImageData(columns, rows);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < pixels.length; i++) pixels[i] = colours[bytes[i]];
+  small.getContext("2d").putImageData(image, 0, 0);
+  return small;
+}
+
+export function clipped(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  const letters = [...text];
+  while (letters.length > 1 && context.measureText(letters.join("") + "…").width > width) letters.pop();
+  return letters.join("") + "…";
+}
+
+// Call back when the theme of the page changes.
+export function onTheme(changed) {
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  new MutationObserver(changed).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+}

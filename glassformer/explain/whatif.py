@@ -1,0 +1,92 @@
+"""What changes when something inside is switched off, scaled, or taken from another text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..errors import InputError
+from .lens import Guess, predict
+from .patch import patched
+from .subject import Reading
+
+
+@dataclass(frozen=True)
+class Change:
+    """What to do differently."""
+
+    heads: Mapping[int, Mapping[int, float]] = field(default_factory=dict)  # {layer: {head: factor}}, 0 is off
+    skip: Sequence[int] = ()  # layers that are left out
+    source: Reading | None = None  # another text, whose vectors
+    layer: int | None = None  # behind this layer
+    places: Mapping[int, int] | None = None  # stand at these places {here: there}; None: at all
+
+    def modules(self, reading: Reading) -> dict:
+        if self.source is None:
+            return {}
+        count = len(reading.hidden) - 1
+        if self.layer is None or not 0 <= self.layer < count:
+            raise InputError(f"there are layers 0 to {count - 1} to patch, got {self.layer}")
+        if self.places is None and len(self.source) != len(reading):
+            raise InputError(
+                f"the texts have {len(reading)} and {len(self.source)} tokens: name the places that are patched"
+            )
+        places = {i: i for i in range(len(reading))} if self.places is None else self.places
+        here = [reading.place(place) for place in places]
+        there = [self.source.place(place) for place in places.values()]
+        given = layer_output(self.source, self.layer)[there]
+
+        def put(states: Tensor) -> Tensor:
+            states = states.clone()
+            states[0, here] = given
+            return states
+
+        return {f"encoder.layer.{self.layer}": put}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An answer before and after, and how far every token's last vector moved."""
+
+    before: list[Guess]
+    after: list[Guess]
+    divergence: float | None  # of the answer, in bits (Kullback-Leibler); None without an answer
+    moved: list[float]  # 1 - cosine of the last vector before and after
+    reading: Reading
+
+
+def layer_output(reading: Reading, layer: int) -> Tensor:
+    """The vectors right behind a layer, before whatever comes after the last one."""
+    subject = reading.subject
+    name = f"encoder.layer.{layer}"
+    with torch.no_grad(), subject.model.capture(modules=[name]) as seen:
+        subject.model.base_model.run(**subject.inputs(reading), use_cache=False)
+    return seen[name][0]
+
+
+@torch.no_grad()
+def try_change(reading: Reading, change: Change, position: int = -1, count: int = 10) -> Effect:
+    """Read the same ids again with something changed."""
+    subject = reading.subject
+    again = subject.of_ids(reading.ids, reading.segments, reading.text, reading.pair)
+    with patched(subject.model, change.modules(reading), heads=change.heads, skip=change.skip):
+        subject.run(again)
+    before, after = predict(reading, position, count=count), predict(again, position, count=count)
+    moved = 1 - F.cosine_similarity(reading.hidden[-1].double(), again.hidden[-1].double(), dim=-1)
+    return Effect(before, after, divergence(reading, again, position), moved.clamp(min=0).tolist(), again)
+
+
+def divergence(before: Reading, after: Reading, position: int) -> float | None:
+    subject = before.subject
+    if subject.kind == "none":
+        return None
+    if subject.kind == "label":
+        scores = [subject.label_logits(reading.body, subject.inputs(reading)) for reading in (before, after)]
+    else:
+        scores = [reading.logits(position) for reading in (before, after)]
+    first, second = (score.double().log_softmax(-1) for score in scores)
+    return max(0.0, ((first - second) * first.exp()).sum().item() / torch.log(torch.tensor(2.0)).item())

@@ -1,0 +1,317 @@
+"""The explorer's answers: what its page asks about a model and a text.
+
+A text that was read is kept, with the queries and keys of its layers; the weights of a head are computed when the page
+asks for that head, and sent as plain numbers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..explain import attribution, lens, measures, whatif
+from ..explain.anatomy import anatomy
+from ..explain.pages import FOLDER as VIEWS
+from ..explain.pages import make_page
+from ..explain.similarity import cka_table
+from ..explain.subject import Reading, Subject
+from ..explain.views import attention_of_reading, scale_of, score_bias_of
+from . import asked as ask
+from .local import Answer, LocalServer, files_of
+
+PAGE = Path(__file__).parent / "page"
+KEPT = 6  # readings
+SIDE = 48  # of the small pictures
+MOST_POSITIONS = 64  # that the lens looks at in one go
+MOST_NEW = 200  # tokens that are written in one go
+
+Asked = Mapping[str, Any]
+
+
+class Explorer:
+    """A model, or two to compare, and the texts that they have read."""
+
+    def __init__(self, subjects: list[Subject], text: str = "", pair: str = "") -> None:
+        self.subjects, self.text, self.pair = subjects, text, pair
+        self.readings: OrderedDict[int, Reading] = OrderedDict()
+        self.count = 0
+        self.lock = threading.Lock()
+        if text:
+            self.first = self.keep(subjects[0].read(text, pair or None))
+            self.overviews = {self.first: overview(self.readings[self.first])}
+        else:
+            self.first, self.overviews = None, {}
+
+    def serve(self, port: int = 0) -> LocalServer:
+        names = ("model", "tokens", "read", "thumbs", "head", "flow", "neuron", "predict", "lens", "change")
+        names += ("attribute", "compare", "generate", "anatomy", "page")
+        questions = {f"/api/{name}": self.one_at_a_time(getattr(self, name)) for name in names}
+        return LocalServer(files_of(VIEWS, PAGE), questions, port)
+
+    def one_at_a_time(self, question: Any) -> Any:
+        def answer(asked: Asked) -> Any:
+            with self.lock:
+                return question(asked)
+
+        return answer
+
+    # --- the model and its texts -------------------------------------------------------------------------------
+
+    def model(self, asked: Asked) -> dict[str, Any]:
+        return {
+            "models": [describe(subject) for subject in self.subjects],
+            "measures": list(measures.MEASURES),
+            "methods": attribution.METHODS,
+            "text": self.text,
+            "pair": self.pair,
+        }
+
+    def tokens(self, asked: Asked) -> dict[str, Any]:
+        return tokens_of(self.subject(asked).encode(ask.text(asked, "text"), ask.text(asked, "pair", "")))
+
+    def read(self, asked: Asked) -> dict[str, Any]:
+        """Let a model read a text, with the token at `mask` hidden if that is asked for."""
+        subject, text, pair = self.subject(asked), ask.text(asked, "text"), ask.text(asked, "pair", "")
+        known = self.first is not None and (text, pair) == (self.text, self.pair) and self.first in self.readings
+        if known and subject is self.subjects[0] and asked.get("mask") is None:
+            number = self.first
+        else:
+            reading = subject.encode(text, pair)
+            if asked.get("mask") is not None:
+                if subject.tokenizer.mask_token_id is None:
+                    raise InputError("this tokenizer has no mask token")
+                reading.ids[reading.place(ask.whole(asked, "mask"))] = subject.tokenizer.mask_token_id
+                reading = subject.of_ids(reading.ids, reading.segments, text, pair or None)
+            number = self.keep(subject.run(reading))
+        reading = self.readings[number]
+        if number not in self.overviews:
+            self.overviews[number] = overview(reading)
+        heads, shape, _ = self.overviews[number]
+        return {"reading": number, **tokens_of(reading), "heads": heads, "thumb": shape, "layers": layers_of(reading)}
+
+    def thumbs(self, asked: Asked) -> Answer:
+        number = ask.whole(asked, "reading")
+        self.reading(asked)
+        return Answer(self.overviews[number][2])
+
+    def head(self, asked: Asked) -> Answer:
+        layer, head = ask.whole(asked, "layer"), ask.whole(asked, "head")
+        return as_bytes(self.reading(asked).weights(layer, [head])[0])
+
+    def flow(self, asked: Asked) -> Answer:
+        """The mean of a layer's heads, or rollout up to it."""
+        reading, layer = self.reading(asked), ask.whole(asked, "layer")
+        weights = reading.weights(layer).float().mean(0)
+        if ask.text(asked, "what") == "rollout":
+            weights = measures.rollout(reading, layer)
+        return as_bytes(weights)
+
+    def neuron(self, asked: Asked) -> Answer:
+        """The query at `row`, all keys, what is added to its scores (zeros if nothing), its weights."""
+        reading, layer, head = self.reading(asked), ask.whole(asked, "layer"), ask.whole(asked, "head")
+        row = reading.place(ask.whole(asked, "row"))
+        queries, keys = reading.vectors(layer, head)
+        bias = score_bias_of(reading, layer)
+        slot = reading.subject.heads[layer].index(head)
+        added = torch.zeros(len(keys)) if bias is None else bias[slot, row].float()
+        weights = reading.weights(layer, [head])[0, row]
+        return as_bytes(torch.cat((queries[row].float(), keys.float().reshape(-1), added, weights.float())))
+
+    # --- what it says ------------------------------------------------------------------------------------------
+
+    def predict(self, asked: Asked) -> dict[str, Any]:
+        guesses = lens.predict(
+            self.reading(asked),
+            ask.whole(asked, "position", -1),
+            count=ask.whole(asked, "count", 10, 1, 50),
+            temperature=ask.number(asked, "temperature", 1.0, 0.01, 100.0),
+            top_k=ask.whole(asked, "top_k", 0, 0),
+            top_p=ask.number(asked, "top_p", 1.0, 0.0, 1.0) or 1e-9,
+        )
+        return {"guesses": [asdict(guess) for guess in guesses]}
+
+    def lens(self, asked: Asked) -> dict[str, Any]:
+        reading = self.reading(asked)
+        positions = ask.numbers(asked, "positions", MOST_POSITIONS)
+        table = lens.lens(reading, positions, ask.whole(asked, "count", 3, 1, 10))
+        return {"layers": [[[asdict(guess) for guess in cell] for cell in row] for row in table]}
+
+    def change(self, asked: Asked) -> dict[str, Any]:
+        """Switch heads and layers off, scale them, or patch in vectors of another text."""
+        reading, source, places = self.reading(asked), None, None
+        if asked.get("source"):
+            source = reading.subject.read(ask.text(asked, "source"))
+            if asked.get("here") is not None:
+                places = {ask.whole(asked, "here"): ask.whole(asked, "there")}
+        change = whatif.Change(
+            ask.factors(asked, "heads"),
+            ask.numbers(asked, "skip"),
+            source,
+            None if source is None else ask.whole(asked, "layer"),
+            places,
+        )
+        effect = whatif.try_change(reading, change, ask.whole(asked, "position", -1))
+        return {
+            "before": [asdict(guess) for guess in effect.before],
+            "after": [asdict(guess) for guess in effect.after],
+            "divergence": effect.divergence,
+            "moved": effect.moved,
+        }
+
+    def attribute(self, asked: Asked) -> dict[str, Any]:
+        target = asked.get("target")
+        found = attribution.attribute(
+            self.reading(asked),
+            ask.text(asked, "method"),
+            ask.whole(asked, "position", -1),
+            None if target is None else ask.whole(asked, "target", low=0),
+        )
+        return asdict(found)
+
+    def compare(self, asked: Asked) -> dict[str, Any]:
+        """Two readings side by side: of one text by two models, or of two texts by one."""
+        first, second = (self.reading({"reading": asked.get(name)}) for name in ("first", "second"))
+        table = None
+        if len(first) == len(second):
+            table = cka_table([s.float() for s in first.hidden], [s.float() for s in second.hidden])
+        return {
+            "cka": table,
+            "first": overview(first)[0],
+            "second": overview(second)[0],
+            "tokens": [first.tokens, second.tokens],
+        }
+
+    def generate(self, asked: Asked) -> dict[str, Any]:
+        """Continue the text, and tell at each step which words stood to choose from."""
+        subject = self.subject(asked)
+        if subject.kind != "next":
+            raise InputError("this model does not write: it has no head for the next word")
+        reading = subject.encode(ask.text(asked, "text"))
+        settings: dict[str, Any] = {"max_new_tokens": ask.whole(asked, "steps", 20, 1, MOST_NEW), "num_beams": 1}
+        if asked.get("sample"):
+            settings |= {
+                "do_sample": True,
+                "temperature": ask.number(asked, "temperature", 1.0, 0.01, 100.0),
+                "top_k": ask.whole(asked, "top_k", 0, 0),
+                "top_p": ask.number(asked, "top_p", 1.0, 0.0, 1.0) or 1e-9,
+                "generator": ask.whole(asked, "seed", 0, 0),
+            }
+        else:
+            settings["do_sample"] = False
+        start = len(reading)
+        ids = subject.model.generate(torch.tensor([reading.ids]), **settings)[0].tolist()
+        whole = subject.run(subject.of_ids(ids, [0] * len(ids)))
+        steps = [{**step_of(whole, place), "chosen": whole.tokens[place]} for place in range(start, len(ids))]
+        return {"tokens": whole.tokens, "start": start, "steps": steps, "text": subject.tokenizer.decode(ids)}
+
+    def anatomy(self, asked: Asked) -> dict[str, Any]:
+        return anatomy(self.subject(asked).model)
+
+    def page(self, asked: Asked) -> Answer:
+        """The page that stands alone, for a file."""
+        reading = self.reading(asked)
+        title = f"{reading.subject.name}: {reading.text[:80]}"
+        page = make_page(
+            "see",
+            {"all": attention_of_reading(reading)},
+            title=title,
+            layer=ask.whole(asked, "layer", 0),
+            heads=ask.numbers(asked, "heads"),
+            language=ask.text(asked, "language", "en"),
+        )
+        return Answer(page.html.encode(), "application/octet-stream")
+
+    # --- what is kept ------------------------------------------------------------------------------------------
+
+    def subject(self, asked: Asked) -> Subject:
+        return self.subjects[ask.whole(asked, "model", 0, 0, len(self.subjects) - 1)]
+
+    def keep(self, reading: Reading) -> int:
+        self.count += 1
+        self.readings[self.count] = reading
+        while len(self.readings) > KEPT:
+            gone, _ = self.readings.popitem(last=False)
+            self.overviews.pop(gone, None)
+        return self.count
+
+    def reading(self, asked: Asked) -> Reading:
+        number = ask.whole(asked, "reading")
+        if number not in self.readings:
+            raise InputError("this text has been put away meanwhile: read it again")
+        self.readings.move_to_end(number)
+        return self.readings[number]
+
+
+def describe(subject: Subject) -> dict[str, Any]:
+    model = subject.model
+    return {
+        "name": subject.name,
+        "class": type(model).__name__,
+        "kind": subject.kind,
+        "decoder": subject.is_decoder,
+        "heads": subject.heads,
+        "parameters": model.num_parameters(),
+        "mask": subject.tokenizer.mask_token_id is not None,
+        "positions": model.config.max_position_embeddings,
+    }
+
+
+def tokens_of(reading: Reading) -> dict[str, Any]:
+    return {
+        "tokens": reading.tokens,
+        "ids": reading.ids,
+        "special": reading.special,
+        "segments": reading.segments,
+    }
+
+
+def layers_of(reading: Reading) -> list[dict[str, Any]]:
+    """What the page needs to compute weights itself."""
+    return [
+        {
+            "scale": scale_of(reading, layer),
+            "biased": reading.looks[layer].score_bias is not None,
+            "size": reading.looks[layer].q.shape[-1],
+        }
+        for layer in range(len(reading.looks))
+    ]
+
+
+@torch.no_grad()
+def overview(reading: Reading) -> tuple[list[dict[str, Any]], dict[str, int], bytes]:
+    """Every head's measures, and small pictures of all of them; a layer at a time, so that memory stays small."""
+    heads, pictures = [], []
+    separators = measures.separators_of(reading)
+    side = min(SIDE, len(reading))
+    for layer, numbers in enumerate(reading.subject.heads):
+        weights = reading.weights(layer)
+        found = {name: values.tolist() for name, values in measures.measure(weights, separators).items()}
+        pictures.append(measures.small(weights, side).numpy().tobytes())
+        for slot, head in enumerate(numbers):
+            each = {name: values[slot] for name, values in found.items()}
+            heads.append({"layer": layer, "head": head, "measures": each})
+    return heads, {"rows": side, "columns": side}, b"".join(pictures)
+
+
+def step_of(reading: Reading, place: int) -> dict[str, Any]:
+    """The words that stood to choose from before `place`, and how likely the one there was."""
+    chances = reading.logits(place - 1).float().softmax(-1) if place else None
+    if chances is None:
+        return {"probability": None, "others": []}
+    best = chances.topk(min(5, len(chances)))
+    names = reading.subject.shown(best.indices.tolist())
+    others = [[name, p] for name, p in zip(names, best.values.tolist(), strict=True)]
+    return {"probability": chances[reading.ids[place]].item(), "others": others}
+
+
+def as_bytes(values: Tensor) -> Answer:
+    """Numbers as the page reads them: single precision, the smallest byte first."""
+    return Answer(values.detach().float().contiguous().numpy().astype("<f4").tobytes())

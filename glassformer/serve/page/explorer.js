@@ -1,0 +1,266 @@
+// The explorer: a text, its tokens, and one view at a time of what the model makes of them.
+
+import { askBytes, askJson, askNumbers } from "./api.js";
+import { button, choice, make, visible } from "./build.js";
+import { colour } from "./paint.js";
+import { arcsPanel, headsPanel, heatPanel, neuronPanel } from "./panels_attention.js";
+import { lensPanel, predictPanel } from "./panels_answers.js";
+import { attributePanel, whatIfPanel } from "./panels_causes.js";
+import { comparePanel } from "./panel_compare.js";
+import { generatePanel } from "./panel_generate.js";
+import { anatomyPanel } from "./panel_anatomy.js";
+import { download, downloadPng } from "./save.js";
+import { readState, writeState } from "./state.js";
+import { say, speak } from "./words.js";
+import "./texts.js";
+
+const PANELS = {
+  heads: [headsPanel, "allHeads"], arcs: [arcsPanel, "headView"], heat: [heatPanel, "heatMap"], neuron: [neuronPanel, "neuronView"],
+  predict: [predictPanel, "predictions"], lens: [lensPanel, "lens"], whatif: [whatIfPanel, "whatIf"],
+  attribute: [attributePanel, "attribution"], compare: [comparePanel, "compare"], generate: [generatePanel, "generation"],
+  anatomy: [anatomyPanel, "anatomy"],
+};
+const PAUSE = 500; // milliseconds without a key until a text is read
+
+class Explorer {
+  constructor(root) {
+    this.root = root;
+    this.state = readState();
+    this.weights = new Map();
+  }
+
+  async begin() {
+    this.about = await askJson("model");
+    if (!this.state.text) {
+      this.state.text = this.about.text;
+      this.state.pair = this.about.pair;
+    }
+    this.state.model = Math.min(this.state.model, this.about.models.length - 1);
+    if (!(this.state.view in PANELS)) this.state.view = "heads";
+    this.build();
+    await this.read();
+    document.documentElement.dataset.ready = "yes";
+  }
+
+  get model() {
+    return this.about.models[this.state.model];
+  }
+
+  // --- the frame ------------------------------------------------------------------------------------------------
+
+  build() {
+    const { state } = this;
+    speak(state.language);
+    document.title = say("title");
+    if (state.theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = state.theme;
+    this.chips = make("div", { className: "tokens", role: "group", "aria-label": say("tokens") });
+    this.problem = make("p", { className: "error", role: "alert" });
+    this.panel = make("div", { role: "tabpanel", id: "panel", tabIndex: -1 });
+    this.root.replaceChildren(this.header(), this.fields(), this.chips, this.problem, this.tabs(), this.panel);
+    if (this.reading) {
+      this.showTokens(this.reading);
+      this.open();
+    }
+  }
+
+  header() {
+    const { state, about } = this;
+    const redo = (name) => (value) => {
+      state[name] = value;
+      writeState(state);
+      this.build();
+    };
+    const { name, parameters, heads } = this.model;
+    return make("header", {},
+      make("div", {}, make("h1", { textContent: say("title") }),
+        make("span", { className: "model", textContent:
+          `${name} (${this.model.class}), ${heads.length} ${say("layers")}, ${parameters.toLocaleString()} ${say("parameters")}` })),
+      make("div", { className: "controls" },
+        about.models.length > 1 ? choice(say("model"), about.models.map((model, i) => [i, model.name]), state.model, async (value) => {
+          state.model = Number(value);
+          this.build();
+          await this.read();
+        }) : null,
+        choice(say("language"), [["en", "English"], ["zh", "中文"]], state.language, redo("language")),
+        choice(say("theme"), [["auto", say("auto")], ["light", say("light")], ["dark", say("dark")]], state.theme, redo("theme")),
+        this.exports()));
+  }
+
+  exports() {
+    const copy = button(say("copyLink"), async () => {
+      await navigator.clipboard.writeText(location.href);
+      copy.textContent = say("copied");
+    });
+    return make("div", { className: "exports", role: "group", "aria-label": say("export") }, copy,
+      button("HTML", () => this.safely(async () => {
+        const { layer, heads, language } = this.state;
+        download("attention.html", new Blob([await askBytes("page", { reading: this.reading.reading, layer, heads, language })]));
+      }), { title: say("page") }),
+      button("PNG", () => {
+        const canvas = this.shown?.canvas?.() ?? this.panel.querySelector("canvas");
+        if (canvas) downloadPng("view.png", canvas, colour("paper"));
+      }),
+      button("SVG", () => this.shown?.svg && download("view.svg", this.shown.svg(), "image/svg+xml")),
+      button("JSON", () => this.safely(async () => {
+        const { layer, heads } = this.state;
+        const values = [];
+        for (const head of heads) values.push({ head, weights: Array.from(await this.head(layer, head)) });
+        download("view.json", JSON.stringify({ ...this.state, tokens: this.reading.tokens, ids: this.reading.ids, values }), "application/json");
+      })));
+  }
+
+  fields() {
+    const field = (name, label) => {
+      const area = make("textarea", { value: this.state[name], rows: 1, dir: "auto", spellcheck: false, id: name });
+      area.addEventListener("input", () => this.typed());
+      area.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.take();
+      });
+      this[`${name}Field`] = area;
+      return make("label", {}, say(label), area);
+    };
+    return make("div", { className: "texts" }, field("text", "text"), this.model.decoder ? make("span") : field("pair", "pair"),
+      button(say("read"), () => this.take()));
+  }
+
+  tabs() {
+    const names = Object.keys(PANELS);
+    const list = make("div", { role: "tablist", "aria-label": say("views") });
+    list.append(...names.map((name) => make("button", {
+      type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "panel", textContent: say(PANELS[name][1]),
+      onclick: () => this.set({ view: name }),
+    })));
+    list.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const next = names[(names.indexOf(this.state.view) + step + names.length) % names.length];
+      this.set({ view: next });
+      document.getElementById(`tab-${next}`).focus();
+    });
+    return list;
+  }
+
+  // --- the text -------------------------------------------------------------------------------------------------
+
+  typed() {
+    clearTimeout(this.waiting);
+    const [text, pair] = [this.textField.value, this.pairField?.value ?? ""];
+    this.live ??= 0;
+    const turn = ++this.live;
+    askJson("tokens", { text, pair, model: this.state.model })
+      .then((tokens) => turn === this.live && this.showTokens(tokens))
+      .catch((error) => this.tell(error.message));
+    this.waiting = setTimeout(() => this.take(), PAUSE);
+  }
+
+  async take() {
+    clearTimeout(this.waiting);
+    Object.assign(this.state, { text: this.textField.value, pair: this.pairField?.value ?? "", mask: null });
+    await this.read();
+  }
+
+  async read() {
+    await this.safely(async () => {
+      const { text, pair, mask, model } = this.state;
+      const question = { text, pair: this.model.decoder ? "" : pair, model };
+      if (mask !== null) question.mask = mask;
+      const turn = (this.turn = (this.turn ?? 0) + 1);
+      const reading = await askJson("read", question);
+      if (turn !== this.turn) return;
+      reading.thumbs = new Uint8Array(await askBytes("thumbs", { reading: reading.reading }));
+      this.reading = reading;
+      this.weights.clear();
+      const { state } = this;
+      state.layer = Math.min(state.layer, this.model.heads.length - 1);
+      state.heads = state.heads.filter((head) => this.model.heads[state.layer].includes(head));
+      if (!state.heads.length) state.heads = this.model.heads[state.layer].slice(0, 1);
+      state.position = Math.min(state.position, reading.tokens.length - 1);
+      writeState(state);
+      this.showTokens(reading);
+      this.open();
+    });
+  }
+
+  showTokens({ tokens, ids, special, segments }) {
+    this.chips.replaceChildren(...tokens.map((token, place) => make("button", {
+      type: "button", title: `${place}: ${visible(token)} (${ids[place]})`, "aria-pressed": String(place === this.state.position),
+      className: `token${special[place] ? " special" : ""}${segments[place] ? " second" : ""}`,
+      "aria-label": `${say("token")} ${place} ${visible(token)}, ${say("id")} ${ids[place]}${special[place] ? `, ${say("special")}` : ""}`,
+      onclick: () => this.set({ position: place }),
+    }, make("bdi", { textContent: visible(token) }), make("small", { textContent: String(ids[place]) }))));
+  }
+
+  // --- what is shown --------------------------------------------------------------------------------------------
+
+  set(changes) {
+    const { view, position } = this.state;
+    Object.assign(this.state, changes);
+    writeState(this.state);
+    if (position !== this.state.position) {
+      [...this.chips.children].forEach((chip, place) => chip.setAttribute("aria-pressed", String(place === this.state.position)));
+    }
+    if (view !== this.state.view) this.open();
+    else this.safely(() => this.shown?.update(changes));
+  }
+
+  open() {
+    for (const name of Object.keys(PANELS)) {
+      const tab = document.getElementById(`tab-${name}`);
+      tab.setAttribute("aria-selected", String(name === this.state.view));
+      tab.tabIndex = name === this.state.view ? 0 : -1;
+    }
+    this.panel.setAttribute("aria-labelledby", `tab-${this.state.view}`);
+    this.panel.replaceChildren();
+    this.tell("");
+    this.safely(async () => {
+      const shown = PANELS[this.state.view][0](this, this.panel);
+      this.shown = shown;
+      await shown.update({});
+      this.panel.dataset.view = this.state.view;
+    });
+  }
+
+  // The weights of a head, fetched once for each text.
+  async head(layer, head) {
+    const key = `${this.reading.reading}.${layer}.${head}`;
+    if (!this.weights.has(key)) {
+      this.weights.set(key, await askNumbers("head", { reading: this.reading.reading, layer, head }));
+    }
+    return this.weights.get(key);
+  }
+
+  choose(layer, head, several) {
+    const { state } = this;
+    const joined = several && layer === state.layer;
+    const has = joined && state.heads.includes(head);
+    let heads = joined ? [...state.heads, head] : [head];
+    if (has && state.heads.length > 1) heads = state.heads.filter((each) => each !== head);
+    this.set({ layer, heads: [...new Set(heads)] });
+  }
+
+  tell(message) {
+    this.problem.textContent = message;
+  }
+
+  async safely(work) {
+    try {
+      this.root.setAttribute("aria-busy", "true");
+      await work();
+      this.tell("");
+    } catch (error) {
+      this.tell(error.message);
+    } finally {
+      this.root.setAttribute("aria-busy", "false");
+    }
+  }
+}
+
+const explorer = new Explorer(document.getElementById("explorer"));
+addEventListener("hashchange", () => {
+  const view = readState();
+  Object.assign(explorer.state, view);
+  explorer.build();
+  explorer.read();
+});
+explorer.begin();

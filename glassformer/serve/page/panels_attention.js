@@ -1,0 +1,144 @@
+// Panels that show attention: all heads, one head as lines or as a heat-map, and the neurons behind it.
+
+import { askNumbers } from "./api.js";
+import { Arcs } from "./arcs.js";
+import { button, choice, make, slider, tick, visible } from "./build.js";
+import { Grid } from "./grid.js";
+import { Heat } from "./heat.js";
+import { Neuron } from "./neuron.js";
+import { headColour } from "./paint.js";
+import { say } from "./words.js";
+
+// The layer and its heads, several of them at once.
+export function headPicker(app, several = true) {
+  const bar = make("div", { className: "controls" });
+  const draw = () => {
+    const { layer, heads } = app.state;
+    bar.replaceChildren(
+      choice(say("layer"), app.model.heads.map((_, i) => [i, i]), layer, (value) => {
+        const number = Number(value);
+        const kept = heads.filter((head) => app.model.heads[number].includes(head));
+        app.set({ layer: number, heads: kept.length ? kept : app.model.heads[number].slice(0, 1) });
+      }),
+      make("div", { className: "headlist", role: "group", "aria-label": say("heads") }, ...app.model.heads[layer].map((head) => {
+        const chip = button(String(head), () => app.choose(layer, head, several), {
+          className: "chip", "aria-pressed": String(heads.includes(head)), "aria-label": `${say("head")} ${head}`,
+        });
+        chip.style.setProperty("--own", headColour(head));
+        return chip;
+      })));
+  };
+  return { bar, draw };
+}
+
+export function headsPanel(app, root) {
+  const told = make("p", { className: "told", role: "status" });
+  const place = make("div");
+  const grid = new Grid(place, (layer, head, several) => app.choose(layer, head, several));
+  const orders = [["layer", say("byLayer")], ...app.about.measures.map((name) => [name, say(name)])];
+  root.append(
+    make("div", { className: "controls" }, choice(say("sort"), orders, app.state.sort, (sort) => app.set({ sort })),
+      make("span", { className: "hint", textContent: say("chooseHeads") })),
+    told, place);
+  const { heads, thumbs, thumb } = app.reading;
+  const draw = () => {
+    grid.order = app.state.sort;
+    grid.show({ heads, bytes: thumbs, ...thumb });
+  };
+  draw();
+  return {
+    update(changes) {
+      if ("sort" in changes) draw();
+      const { layer, heads: chosen } = app.state;
+      grid.mark(chosen.map((head) => [layer, head]));
+      const one = heads.find((each) => each.layer === layer && each.head === chosen.at(-1));
+      told.textContent = one ? `${say("layer")} ${layer} ${say("head")} ${one.head}: ` +
+        Object.entries(one.measures).map(([name, value]) => `${say(name)} ${value.toFixed(3)}`).join(", ") : "";
+    },
+  };
+}
+
+export function arcsPanel(app, root) {
+  const picker = headPicker(app);
+  const { state, reading } = app;
+  const second = reading.segments.indexOf(1);
+  const more = make("div", { className: "controls" },
+    slider(say("threshold"), { low: 0, high: 0.5, step: 0.01, value: state.threshold, shown: (v) => v.toFixed(2) },
+      (threshold) => app.set({ threshold })),
+    tick(say("hideSpecial"), state.special, (special) => app.set({ special })));
+  if (second > 0) {
+    const [a, b] = [say("sentenceA"), say("sentenceB")];
+    more.append(choice(say("show"), [["all", say("all")], ["aa", `${a} → ${a}`], ["ab", `${a} → ${b}`], ["ba", `${b} → ${a}`],
+      ["bb", `${b} → ${b}`]], state.filter, (filter) => app.set({ filter })));
+  }
+  const place = make("div");
+  root.append(picker.bar, more, place);
+  const arcs = new Arcs(place);
+  return {
+    async update() {
+      picker.draw();
+      const { layer, heads, threshold, special, filter } = app.state;
+      const { tokens } = app.reading;
+      const chosen = [];
+      for (const head of heads) chosen.push({ layer, head, columns: tokens.length, weights: await app.head(layer, head) });
+      Object.assign(arcs, { threshold, hideSpecial: special, filter });
+      arcs.show({
+        left: tokens, right: tokens, special: { left: app.reading.special, right: app.reading.special },
+        second: second > 0 ? second : null, heads: chosen,
+      });
+    },
+    canvas: () => arcs.base,
+    svg: () => arcs.svg(),
+  };
+}
+
+export function heatPanel(app, root) {
+  const picker = headPicker(app, false);
+  const kinds = [["head", say("oneHead")], ["mean", say("headMean")], ["rollout", say("rollout")]];
+  const place = make("div");
+  root.append(picker.bar, make("div", { className: "controls" },
+    choice(say("show"), kinds, app.state.what, (what) => app.set({ what })),
+    tick(say("logScale"), app.state.log, (log) => app.set({ log }))), place);
+  const heat = new Heat(place);
+  return {
+    async update() {
+      picker.draw();
+      const { layer, heads, what, log } = app.state;
+      const { tokens, reading } = app.reading;
+      const head = heads.at(-1);
+      const weights = what === "head" ? await app.head(layer, head) : await askNumbers("flow", { reading, layer, what });
+      const name = what === "head" ? `${say("layer")} ${layer} ${say("head")} ${head}` : `${say("layer")} ${layer}, ${kinds.find(([kind]) => kind === what)[1]}`;
+      heat.log = log;
+      heat.show({ weights, rows: tokens.length, columns: tokens.length, left: tokens, right: tokens, name });
+    },
+    canvas: () => heat.base,
+    svg: () => heat.svg(),
+  };
+}
+
+export function neuronPanel(app, root) {
+  const picker = headPicker(app, false);
+  const query = make("div", { className: "controls" });
+  const place = make("div");
+  root.append(picker.bar, query, place);
+  const neuron = new Neuron(place);
+  return {
+    async update() {
+      picker.draw();
+      const { layer, heads, position } = app.state;
+      const { tokens, reading, layers } = app.reading;
+      query.replaceChildren(choice(say("query"), tokens.map((token, i) => [i, `${i} ${visible(token)}`]), position,
+        (value) => app.set({ position: Number(value) })));
+      const { size, scale, biased } = layers[layer];
+      const numbers = await askNumbers("neuron", { reading, layer, head: heads.at(-1), row: position });
+      const count = tokens.length;
+      const [keys, bias] = [size, size + count * size];
+      neuron.show({
+        query: numbers.subarray(0, size), keys: numbers.subarray(keys, bias), scale, right: tokens, token: tokens[position],
+        bias: biased ? numbers.subarray(bias, bias + count) : null, weights: numbers.subarray(bias + count),
+        hidden: app.model.decoder ? tokens.map((_, j) => j > position) : null,
+      });
+    },
+    canvas: () => neuron.canvas,
+  };
+}

@@ -1,0 +1,37 @@
+// The explorer's own words, in English and Chinese.
+
+import { addWords } from "./words.js";
+
+addWords({
+  title: ["Glassformer explorer", "Glassformer 探索器"], predictions: ["Predictions", "预测"], lens: ["Logit lens", "Logit 透镜"],
+  whatIf: ["What if", "干预"], attribution: ["Attribution", "归因"], compare: ["Compare", "比较"],
+  generation: ["Generation", "生成"], anatomy: ["Weights", "权重结构"], model: ["Model", "模型"],
+  parameters: ["parameters", "参数"], layers: ["layers", "层"], position: ["Token", "词元"],
+  maskIt: ["Hide it behind a mask", "用掩码遮住"], temperature: ["Temperature", "温度"], topK: ["Top-k (0: all)", "Top-k（0 为全部）"],
+  topP: ["Top-p", "Top-p"], guess: ["Word", "词"], probability: ["probability", "概率"], narrowed: ["after the sliders", "调整后"],
+  changed: ["change", "变化"], label: ["Label", "标签"],
+  noHead: ["This model has no head that predicts: it only makes vectors.", "该模型没有预测头，只输出向量。"],
+  noLens: ["The logit lens needs a model that predicts words.", "Logit 透镜需要能预测词的模型。"],
+  lensNote: ["What the head would say if each layer were the last. It was trained on the last layer only: read earlier rows with care.",
+    "把每一层当作最后一层时预测头的输出。预测头只在最后一层上训练过，前面各层仅供参考。"],
+  around: ["tokens around the chosen one", "所选词元附近"],
+  off: ["off", "关闭"], factor: ["Factor of the chosen heads", "所选头的系数"], skipLayers: ["Leave out layers", "跳过的层"],
+  patchFrom: ["Take vectors from another text", "从另一段文本取向量"], behind: ["behind layer", "在该层之后"],
+  here: ["to token", "到词元"], there: ["from token", "从词元"], everywhere: ["all tokens (texts of equal length)", "所有词元（两段文本等长）"],
+  tryIt: ["Try", "尝试"], before: ["before", "之前"], after: ["after", "之后"],
+  divergence: ["The answer changed by {0} bits (Kullback-Leibler).", "答案改变了 {0} 比特（KL 散度）。"],
+  movedBy: ["How far each token's last vector moved (1 - cosine)", "各词元最后向量的移动（1 - 余弦）"],
+  chooseHeads: ["Heads are chosen in the grid; several with Ctrl or Shift.", "在网格中选择头；按住 Ctrl 或 Shift 可多选。"],
+  method: ["Method", "方法"], about: ["About: {0}", "针对：{0}"],
+  honest: ["Each method measures something else; none of them is the reason for an answer.", "每种方法衡量的内容不同，都不等于答案的原因。"],
+  gap: ["The numbers should add up to the change from a masked text; they miss it by {0}.", "各数之和应等于相对遮蔽文本的变化，误差为 {0}。"],
+  otherText: ["Other text", "另一段文本"], otherModel: ["Other model", "另一个模型"],
+  ckaNote: ["How alike the layers are (linear CKA, 1 is alike)", "各层的相似度（线性 CKA，1 为相同）"],
+  ckaNeeds: ["CKA needs texts with the same number of tokens.", "CKA 需要词元数相同的文本。"],
+  differ: ["The heads that differ most", "差异最大的头"], steps: ["New tokens", "新词元数"], sample: ["Draw", "采样"], seed: ["Seed", "随机种子"],
+  write: ["Write", "生成"], play: ["Play", "播放"], pause: ["Pause", "暂停"], back: ["Back", "后退"], forward: ["Forward", "前进"],
+  noWriting: ["This model does not write.", "该模型不能生成文本。"], shape: ["shape", "形状"], mean: ["mean", "均值"],
+  deviation: ["deviation", "标准差"], lowest: ["lowest", "最小"], highest: ["highest", "最大"], shared: ["shared", "共享"],
+  copyLink: ["Copy link", "复制链接"], copied: ["Copied", "已复制"], second: ["second text", "第二段"], tokens: ["Tokens", "词元"],
+  first_: ["first", "第一个"], busy: ["Reading …", "读取中……"], views: ["Views", "视图"], page: ["Page (HTML)", "网页 (HTML)"],
+});

@@ -1,0 +1,71 @@
+"""An explorer of tiny models in a real browser."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer import BertForMaskedLM, BertModel, Subject
+from glassformer.serve.explorer import Explorer
+
+from ..generate.tiny import write_tiny_gpt2
+from ..models.architectures import tiny_bert
+from ..tasks.conftest import save
+from ..tasks.tiny import VOCAB
+from .browser import browser
+
+HOSTILE = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\u202e", "🙂", "שלום"]
+TEXT = f"the cat sat on the mat {' '.join(HOSTILE)} 北京"
+
+
+@pytest.fixture(scope="session")
+def bert_folder(tmp_path_factory) -> Path:
+    torch.manual_seed(0)
+    model = BertForMaskedLM(tiny_bert(vocab_size=len(VOCAB) + len(HOSTILE), max_position_embeddings=64)).eval()
+    return save(tmp_path_factory.mktemp("bert"), model)
+
+
+@pytest.fixture(scope="session")
+def gpt_folder(tmp_path_factory) -> Path:
+    return write_tiny_gpt2(tmp_path_factory.mktemp("gpt2"))
+
+
+@pytest.fixture(scope="session")
+def hostile_subject(bert_folder) -> Subject:
+    """A BERT whose vocabulary holds hostile tokens, so that they reach the page whole."""
+    subject = Subject.load(bert_folder)
+    subject.tokenizer.add_tokens(HOSTILE)
+    return subject
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator:
+    with browser() as found:
+        yield found
+
+
+def running(explorer: Explorer) -> Iterator[tuple[Explorer, str]]:
+    server = explorer.serve()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield explorer, server.address
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def explorer(hostile_subject) -> Iterator[tuple[Explorer, str]]:
+    torch.manual_seed(1)
+    other = Subject(BertModel(tiny_bert(vocab_size=hostile_subject.model.config.vocab_size)), hostile_subject.tokenizer)
+    yield from running(Explorer([hostile_subject, other], TEXT))
+
+
+@pytest.fixture(scope="session")
+def writer(gpt_folder) -> Iterator[tuple[Explorer, str]]:
+    yield from running(Explorer([Subject.load(gpt_folder)], "Once upon a time"))

@@ -1,0 +1,148 @@
+"""The explorer's answers are the model's own numbers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.explain.measures import MEASURES
+
+from .conftest import HOSTILE, TEXT
+from .test_local import question
+
+
+def told(explorer, name: str, **asked):
+    code, _, body = question(explorer[1], name, asked)
+    assert code == 200, body
+    return json.loads(body)
+
+
+def numbers(explorer, name: str, **asked) -> np.ndarray:
+    code, _, body = question(explorer[1], name, asked)
+    assert code == 200, body
+    return np.frombuffer(body, "<f4")
+
+
+@pytest.fixture(scope="module")
+def read(explorer) -> dict:
+    return told(explorer, "read", text=TEXT)
+
+
+def test_tokens_come_whole(read):
+    assert set(HOSTILE) <= set(read["tokens"])
+    assert read["special"] == [token in ("[CLS]", "[SEP]", "[UNK]") for token in read["tokens"]]
+
+
+@torch.no_grad()
+def test_heads_equal_the_model(explorer, read, hostile_subject):
+    model = hostile_subject.model
+    out = model.base_model(torch.tensor([read["ids"]]), output_attentions=True)
+    count = len(read["ids"])
+    for layer, head in ((0, 0), (1, 3), (2, 1)):
+        weights = numbers(explorer, "head", reading=read["reading"], layer=layer, head=head).reshape(count, count)
+        np.testing.assert_allclose(weights, out.attentions[layer][0, head].numpy(), atol=1e-6)
+        np.testing.assert_allclose(weights.sum(1), 1, atol=1e-5)
+    for what in ("mean", "rollout"):
+        flow = numbers(explorer, "flow", reading=read["reading"], layer=2, what=what).reshape(count, count)
+        np.testing.assert_allclose(flow.sum(1), 1, atol=1e-5)
+    mean = numbers(explorer, "flow", reading=read["reading"], layer=1, what="mean").reshape(count, count)
+    np.testing.assert_allclose(mean, out.attentions[1][0].mean(0).numpy(), atol=1e-6)
+
+
+def test_the_overview_has_every_head(explorer, read):
+    assert [(each["layer"], each["head"]) for each in read["heads"]] == [(i, j) for i in range(3) for j in range(4)]
+    assert all(list(each["measures"]) == list(MEASURES) for each in read["heads"])
+    _, _, body = question(explorer[1], "thumbs", {"reading": read["reading"]})
+    assert len(body) == 12 * read["thumb"]["rows"] * read["thumb"]["columns"]
+    head = numbers(explorer, "head", reading=read["reading"], layer=2, head=3)
+    assert np.array_equal(np.frombuffer(body, "u1")[-len(head) :], np.round(head * 255).astype("u1"))
+
+
+def test_neurons_add_up_to_the_weights(explorer, read):
+    layer, row = read["layers"][1], 4
+    found = numbers(explorer, "neuron", reading=read["reading"], layer=1, head=2, row=row).astype("f8")
+    count, size = len(read["ids"]), layer["size"]
+    query, keys, rest = (
+        found[:size],
+        found[size : size + count * size].reshape(count, size),
+        found[size + count * size :],
+    )
+    scores = (keys @ query + rest[:count]) * layer["scale"]
+    weights = np.exp(scores - scores.max())
+    np.testing.assert_allclose(weights / weights.sum(), rest[count:], atol=1e-6)
+
+
+@torch.no_grad()
+def test_predictions_equal_the_model(explorer, read, hostile_subject):
+    logits = hostile_subject.model(torch.tensor([read["ids"]])).logits[0, 3]
+    guesses = told(explorer, "predict", reading=read["reading"], position=3, count=5)["guesses"]
+    best = logits.softmax(-1).topk(5)
+    assert [guess["id"] for guess in guesses] == best.indices.tolist()
+    assert [guess["probability"] for guess in guesses] == pytest.approx(best.values.tolist(), abs=1e-6)
+    few = told(explorer, "predict", reading=read["reading"], position=3, top_k=2, temperature=0.5)["guesses"]
+    assert [guess["narrowed"] > 0 for guess in few][:4] == [True, True, False, False]
+    masked = told(explorer, "read", text=TEXT, mask=3)
+    assert masked["tokens"][3] == "[MASK]"
+    lens = told(explorer, "lens", reading=read["reading"], positions=[3])["layers"]
+    assert len(lens) == 4
+    assert lens[-1][0][0]["id"] == guesses[0]["id"]
+
+
+@torch.no_grad()
+def test_changes(explorer, read, hostile_subject):
+    effect = told(explorer, "change", reading=read["reading"], heads={"0": {"1": 0.0}}, position=3)
+    mask = torch.ones(3, 4)
+    mask[0, 1] = 0
+    logits = hostile_subject.model(torch.tensor([read["ids"]]), head_mask=mask).logits[0, 3]
+    assert effect["after"][0]["probability"] == pytest.approx(logits.softmax(-1).max().item(), abs=1e-5)
+    assert effect["divergence"] > 0
+    assert len(effect["moved"]) == len(read["ids"])
+    nothing = told(explorer, "change", reading=read["reading"], position=3)
+    assert nothing["divergence"] == pytest.approx(0, abs=1e-9)
+    patched = told(explorer, "change", reading=read["reading"], source=TEXT, layer=1, position=3)
+    assert patched["divergence"] == pytest.approx(0, abs=1e-9)  # its own vectors change nothing
+    other = told(explorer, "change", reading=read["reading"], source="the dog", layer=1, here=3, there=2, position=3)
+    assert other["divergence"] > 0
+
+
+@pytest.mark.parametrize("method", ["saliency", "input-x-gradient", "integrated-gradients", "occlusion"])
+def test_attribution(explorer, read, method):
+    found = told(explorer, "attribute", reading=read["reading"], method=method, position=3)
+    assert len(found["scores"]) == len(read["ids"])
+    assert found["target"].startswith("log-probability of")
+    if method == "integrated-gradients":
+        assert abs(found["gap"]) < 0.1 * max(1.0, abs(found["value"]))
+
+
+def test_comparing(explorer, read):
+    same = told(explorer, "compare", first=read["reading"], second=read["reading"])
+    assert [row[i] for i, row in enumerate(same["cka"])] == pytest.approx([1.0] * 4)
+    other = told(explorer, "read", text=TEXT, model=1)
+    table = told(explorer, "compare", first=read["reading"], second=other["reading"])["cka"]
+    assert all(0 <= value < 1 for row in table for value in row)
+    short = told(explorer, "read", text="the cat")
+    assert told(explorer, "compare", first=read["reading"], second=short["reading"])["cka"] is None
+
+
+def test_anatomy_counts_every_parameter(explorer, hostile_subject):
+    tree = told(explorer, "anatomy")
+    assert tree["parameters"] == hostile_subject.model.num_parameters()
+
+
+def test_generation_tells_every_step(writer):
+    found = told(writer, "generate", text="Once upon", steps=6)
+    assert len(found["steps"]) == len(found["tokens"]) - found["start"]
+    assert all(step["others"][0][0] == step["chosen"] for step in found["steps"])  # greedy takes the likeliest
+    drawn = [told(writer, "generate", text="Once upon", steps=6, sample=True, seed=seed) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1]
+    assert drawn[0] != drawn[2]
+
+
+def test_old_readings_are_put_away(explorer):
+    numbers_of = [told(explorer, "read", text=f"the cat {'the ' * i}")["reading"] for i in range(7)]
+    code, _, body = question(explorer[1], "predict", {"reading": numbers_of[0]})
+    assert code == 400
+    assert b"read it again" in body
