@@ -67,6 +67,7 @@ class Task:
     needs_special_tokens: ClassVar[bool] = False  # texts of files keep theirs too
     nested_options: ClassVar[str | None] = None  # a dictionary of options that people pass under this name
     label_smoothing: float = 0.0  # the share of every target that training spreads over all labels
+    label_weights: Tensor | None = None  # how much each label counts in training; None: all the same
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
         self.model = model
@@ -108,6 +109,16 @@ class Task:
     @property
     def smooths_labels(self) -> bool:
         """Whether its loss heeds `label_smoothing`."""
+        return False
+
+    @property
+    def weighs_labels(self) -> bool:
+        """Whether its loss heeds `label_weights`."""
+        return False
+
+    @property
+    def chooses_labels(self) -> bool:
+        """Whether it has `target_logits`, about which a teacher can tell something."""
         return False
 
     # --- options -----------------------------------------------------------------------------------------------
@@ -289,6 +300,14 @@ class Task:
         return total if reduction == "sum" else total / batch.targets_count
 
     def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return self.loss_of(self.target_logits(model, batch), batch)
+
+    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The scores that the loss judges: a row for each target, or the same number of rows for each."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it learns")
+
+    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        """The loss of `target_logits`, summed over targets."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it learns")
 
     @property

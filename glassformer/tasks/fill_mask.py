@@ -49,7 +49,7 @@ class FillMask(Task):
     nested_options = "tokenizer_kwargs"
     unwraps_one = True
     needs_special_tokens = True
-    smooths_labels = True
+    smooths_labels = chooses_labels = True
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -151,10 +151,13 @@ class FillMask(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        return self.masked_logits(model, batch, batch.labels["labels"] != IGNORED)[0]  # targets V
+
+    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         labels = batch.labels["labels"]
-        logits, places = self.masked_logits(model, batch, labels != IGNORED)
-        return F.cross_entropy(logits, labels.flatten()[places], reduction="sum", label_smoothing=self.label_smoothing)
+        labels = labels[labels != IGNORED]
+        return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=self.label_smoothing)
 
     @property
     def metrics(self) -> tuple[str, ...]:

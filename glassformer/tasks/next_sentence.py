@@ -43,8 +43,13 @@ class NextSentence(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        return F.cross_entropy(self.call(model, batch.inputs).logits, batch.labels["labels"], reduction="sum")
+    chooses_labels = True
+
+    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        return self.call(model, batch.inputs).logits  # B 2
+
+    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        return F.cross_entropy(logits, batch.labels["labels"], reduction="sum")
 
     @property
     def metrics(self) -> tuple[str, ...]:

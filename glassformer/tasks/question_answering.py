@@ -58,6 +58,7 @@ class QuestionAnswering(Task):
     columns = Columns(("question", "context"), (), ("answers", "is_impossible"))
     Options = QuestionAnsweringOptions
     unwraps_one = True
+    chooses_labels = True
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -181,11 +182,13 @@ class QuestionAnswering(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
         out = self.call(model, batch.inputs)  # no answer begins or ends in the padding, whose logits are the lowest
-        starts, ends = (batch.labels[name] for name in POSITIONS)
-        total = F.cross_entropy(out.start_logits, starts, reduction="sum")
-        return (total + F.cross_entropy(out.end_logits, ends, reduction="sum")) / 2
+        return torch.cat((out.start_logits, out.end_logits))  # 2B T
+
+    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        places = torch.cat([batch.labels[name] for name in POSITIONS])
+        return F.cross_entropy(logits, places, reduction="sum") / 2
 
     @property
     def metrics(self) -> tuple[str, ...]:

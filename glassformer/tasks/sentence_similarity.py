@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -14,9 +15,11 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..models.base import PreTrainedModel
 from ..text.inputs import describe
+from ..text.options import one_of
 from ..text.tokenizer import PreTrainedTokenizer
 from .base import Columns, Row
 from .batch import Batch, Example, group_sizes
+from .contrastive import MARGIN, OBJECTIVES, SCALE, ranking_loss, same_texts, triplet_loss
 from .embedding import Embedding, EmbeddingOptions
 from .metrics import correlation
 from .sentence_encoder import SentenceEncoder
@@ -29,9 +32,19 @@ OTHER_NAMES = {"source_sentence": "text", "sentences": "text_pair"}  # those of 
 @dataclass(frozen=True, kw_only=True)
 class SentenceSimilarityOptions(EmbeddingOptions):
     similarity: str | None = None  # "cosine", "dot", "euclidean", "manhattan"; None: the model's own
+    objective: str = (
+        "score"  # what is learnt: "score", the cosine; "ranking", to find text_pair among others; "triplet"
+    )
+    scale: float = SCALE  # of "ranking": what cosines are multiplied with
+    margin: float = MARGIN  # of "triplet": by how much negatives must be farther away
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        one_of("objective", self.objective, OBJECTIVES)
+        for name in ("scale", "margin"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise InputError(f"{name} must be a number above 0, got {value!r}")
         if self.similarity is not None:
             similarity_name(self.similarity)
 
@@ -49,7 +62,7 @@ class SentenceSimilarity(Embedding):
     """
 
     name = "sentence-similarity"
-    columns = Columns(("text", "text_pair"), (), ("score",))
+    columns = Columns(("text", "text_pair"), (), ("score", "negative"))
     Options = SentenceSimilarityOptions
 
     def __init__(
@@ -94,7 +107,10 @@ class SentenceSimilarity(Embedding):
             super().check_column(name, value)
 
     def encode(self, row: Row) -> list[Example]:
+        """One example for each text. A row that tells no score can teach which texts belong together, and which not."""
         texts = [row["text"], *others(row)]
+        if row.get("score") is None and self.options.objective != "score":
+            return self.encode_contrast(texts, row.get("negative"))
         examples = [Example(self.encoded(text), window=i) for i, text in enumerate(texts)]
         if row.get("score") is not None:
             scores = numbers(row["score"], len(texts) - 1)
@@ -104,12 +120,24 @@ class SentenceSimilarity(Embedding):
                 example.labels["labels"] = score
         return examples
 
+    def encode_contrast(self, texts: list[str], negative: Any) -> list[Example]:
+        """A text, the one it belongs to, and those it does not belong to."""
+        given = [] if negative is None else [negative] if isinstance(negative, str) else list(negative)
+        texts = [*texts, *given]
+        if not all(isinstance(text, str) for text in texts):
+            raise InputError(f"negative must be a text or a list of texts, got {describe(negative)}")
+        if self.options.objective == "triplet" and len(texts) != 3:
+            raise InputError(f"a triplet is text, text_pair and one negative; the row has {len(texts) - 2} negatives")
+        return [Example(self.encoded(text), {"contrast": i}, window=i) for i, text in enumerate(texts)]
+
     def scores(self, row: Row) -> list[float]:
         """How alike the row says its texts are."""
         read = numbers(row["score"], len(others(row)))
         return read if isinstance(read, list) else [read]
 
     def count_targets(self, batch: Batch) -> int:
+        if "contrast" in batch.labels:
+            return int((batch.labels["contrast"] == 0).sum())
         return sum(size - 1 for size in group_sizes(batch.examples))
 
     # --- tensors to answers ------------------------------------------------------------------------------------
@@ -122,13 +150,27 @@ class SentenceSimilarity(Embedding):
     # --- training and evaluation -------------------------------------------------------------------------------
 
     def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The squared distance between cosine and score, as Sentence-BERT was first trained."""
-        del model  # the encoder holds it, and the steps after it
-        vectors = F.normalize(self.encoder(**batch.inputs, prompt_length=self.prompt_length), dim=-1)
+        """The squared distance between cosine and score, as Sentence-BERT was first trained; or a contrast."""
+        vectors = model(**batch.inputs, prompt_length=self.prompt_length)
+        if "contrast" in batch.labels:
+            return self.contrast(vectors, batch)
+        vectors = F.normalize(vectors, dim=-1)
         groups = zip(
             *(each.split(group_sizes(batch.examples)) for each in (vectors, batch.labels["labels"])), strict=True
         )
         return torch.stack([((one[1:] @ one[0] - scores[1:]) ** 2).sum() for one, scores in groups]).sum()
+
+    def contrast(self, vectors: Tensor, batch: Batch) -> Tensor:
+        """The loss of rows that tell what belongs together; the rows of a batch are each other's negatives."""
+        kinds = batch.labels["contrast"]
+        anchors, positives, negatives = (vectors[kinds == 0], vectors[kinds == 1], vectors[kinds > 1])
+        if self.options.objective == "triplet":
+            return triplet_loss(anchors, positives, negatives, self.options.margin)
+        texts = [tuple(example.encoded.ids()) for example in batch.examples]
+        right = [text for text, kind in zip(texts, kinds.tolist(), strict=True) if kind == 1]
+        wrong = [text for text, kind in zip(texts, kinds.tolist(), strict=True) if kind > 1]
+        same = same_texts(right, right + wrong).to(vectors.device)
+        return ranking_loss(anchors, positives, negatives, self.options.scale, same)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -139,6 +181,8 @@ class SentenceSimilarity(Embedding):
         return answer if isinstance(answer, float) else answer[0]
 
     def reference(self, row: Row) -> float:
+        if row.get("score") is None:
+            raise InputError(f"{self.name} is judged by rows with score")
         return self.scores(row)[0]
 
     def metric(self, predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:

@@ -90,6 +90,8 @@ class TextClassification(Task):
     def smooths_labels(self) -> bool:
         return self.kind == "single_label_classification"
 
+    weighs_labels = chooses_labels = smooths_labels
+
     # --- tensors to answers ------------------------------------------------------------------------------------
 
     def scores(self, logits: Tensor) -> Tensor:
@@ -116,10 +118,15 @@ class TextClassification(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        logits, labels = self.call(model, batch.inputs).logits, batch.labels["labels"]
+    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        return self.call(model, batch.inputs).logits  # B L
+
+    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        labels = batch.labels["labels"]
         if self.kind == "single_label_classification":
-            return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=self.label_smoothing)
+            return F.cross_entropy(
+                logits, labels, self.label_weights, reduction="sum", label_smoothing=self.label_smoothing
+            )
         labels = labels.to(logits.dtype).view_as(logits)
         if self.kind == "regression":
             return F.mse_loss(logits, labels, reduction="sum")

@@ -65,7 +65,7 @@ class TokenClassification(Task):
     head = "AutoModelForTokenClassification"
     columns = Columns(("text",), ("tokens",), ("tags",), lists=("tokens",))
     Options = TokenClassificationOptions
-    smooths_labels = True
+    smooths_labels = weighs_labels = chooses_labels = True
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -229,13 +229,16 @@ class TokenClassification(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        logits, labels = self.call(model, batch.inputs).logits, batch.labels["labels"]
+    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        return self.call(model, batch.inputs).logits[batch.labels["labels"] != IGNORED]  # targets L
+
+    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        labels = batch.labels["labels"]
         return F.cross_entropy(
-            logits.flatten(0, 1),
-            labels.flatten(),
+            logits,
+            labels[labels != IGNORED],
+            self.label_weights,
             reduction="sum",
-            ignore_index=IGNORED,
             label_smoothing=self.label_smoothing,
         )
 

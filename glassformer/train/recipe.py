@@ -18,6 +18,9 @@ hidden_dropout_prob = 0.2
 r = 8
 target_modules = ["query", "value"]
 
+[distill]              # DistillSettings; without this section only the rows teach
+teacher = "./bert-large-chinese-reviews/"
+
 [train]                # TrainSettings
 output_dir = "run"
 learning_rate = 3e-5
@@ -41,6 +44,7 @@ from .settings import TrainSettings
 if TYPE_CHECKING:
     from ..models.lora import LoraConfig
     from ..tasks.base import Task
+    from .distill import DistillSettings
     from .trainer import Trainer
 
 LABELLED = {"text-classification": "label", "token-classification": "tags"}  # where the labels of a new head stand
@@ -72,10 +76,16 @@ class Recipe:
     options: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     lora: LoraConfig | None = None
+    distill: DistillSettings | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        lora = None if self.lora is None else vars(self.lora)
-        return {**vars(self), "data": vars(self.data), "train": self.train.to_dict(), "lora": lora}
+        added = {name: None if value is None else vars(value) for name, value in self.added.items()}
+        return {**vars(self), "data": vars(self.data), "train": self.train.to_dict(), **added}
+
+    @property
+    def added(self) -> dict[str, Any]:
+        """The sections that may be absent."""
+        return {"lora": self.lora, "distill": self.distill}
 
     def in_folder(self, folder: Path, **others: Any) -> Recipe:
         """The same run, with other settings, in another folder."""
@@ -155,7 +165,7 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     everything = [*names_of(Recipe), *(f"train.{name}" for name in names_of(TrainSettings))]
     refuse(values, names_of(Recipe), where, [*everything, *names_of(TrainSettings)])
     sections: dict[str, Any] = {}
-    for name in ("data", "train", "options", "config", "lora"):
+    for name in ("data", "train", "options", "config", "lora", "distill"):
         sections[name] = values.get(name, {})
         if not isinstance(sections[name], Mapping):
             raise ConfigError(f"{where}: [{name}] must be a section, got {sections[name]!r}")
@@ -185,15 +195,25 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         train=TrainSettings.from_dict(sections["train"], f"{where}: [train]"),
         options=dict(sections["options"]),
         config=dict(sections["config"]),
-        lora=read_lora(sections["lora"], f"{where}: [lora]") if "lora" in values else None,
+        **added_sections({name: sections[name] for name in ("lora", "distill") if name in values}, where),
     )
 
 
-def read_lora(values: Mapping[str, Any], where: str) -> LoraConfig:
+def added_sections(values: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Any]:
+    """The sections that a recipe may do without, checked."""
+    if not values:
+        return {}
     from ..models.lora import LoraConfig
+    from .distill import DistillSettings
 
-    refuse(values, names_of(LoraConfig), where)
-    return LoraConfig(**values)
+    found = {}
+    for name, section in values.items():
+        kind: Any = {"lora": LoraConfig, "distill": DistillSettings}[name]
+        refuse(section, names_of(kind), f"{where}: [{name}]")
+        if name == "distill" and "teacher" not in section:
+            raise ConfigError(f"{where} needs distill.teacher, a folder or a hub name")
+        found[name] = kind(**section)
+    return found
 
 
 def refuse(given: Iterable[str], valid: list[str], where: str, near: list[str] | None = None) -> None:
@@ -206,9 +226,9 @@ def refuse(given: Iterable[str], valid: list[str], where: str, near: list[str] |
 def as_toml(recipe: Recipe) -> str:
     """A recipe as a file, complete with all that was not said."""
     values = recipe.to_dict()
-    plain = {name: value for name, value in values.items() if not isinstance(value, dict) and name != "lora"}
+    plain = {name: value for name, value in values.items() if not isinstance(value, dict) and name not in recipe.added}
     lines = [f"{name} = {toml_value(value)}" for name, value in plain.items() if value is not None]
-    for section in ("data", "options", "config", "lora", "train"):
+    for section in ("data", "options", "config", "lora", "distill", "train"):
         if values[section] is None:
             continue
         lines += ["", f"[{section}]"]
@@ -254,7 +274,11 @@ def build(recipe: Recipe) -> Trainer:
         task = kind.from_pretrained(recipe.model, recipe.tokenizer, model_arguments=config, **recipe.options)
     if recipe.lora is not None:
         add_lora(task.model, recipe.lora)
-    return Trainer(task, rows, eval_rows, recipe.train)
+    teacher = None
+    if recipe.distill is not None:
+        teacher = kind.from_pretrained(recipe.distill.teacher).model
+        kind(teacher, task.tokenizer).refuse_untrained()
+    return Trainer(task, rows, eval_rows, recipe.train, teacher=teacher, distill=recipe.distill)
 
 
 def new_task(kind: type[Task], recipe: Recipe, config: dict[str, Any]) -> Task:

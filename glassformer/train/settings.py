@@ -53,6 +53,7 @@ class TrainSettings:
     max_grad_norm: float | None = 1.0  # None: no clipping
     layer_decay: float = 1.0  # how much slower each layer learns than the one above it
     label_smoothing_factor: float = 0.0
+    class_weights: bool = False  # let rare labels count as much as frequent ones
 
     freeze: tuple[str, ...] = ()  # parts by name, such as "bert.embeddings"
     freeze_layers: int = 0  # the embeddings and so many layers above them
@@ -102,7 +103,7 @@ class TrainSettings:
             between(name, getattr(self, name), low, high)
         if self.max_grad_norm is not None:
             between("max_grad_norm", self.max_grad_norm, 0.0, math.inf)
-        for name in ("gradient_checkpointing", "load_best_model_at_end", "tensorboard", "report"):
+        for name in ("class_weights", "gradient_checkpointing", "load_best_model_at_end", "tensorboard", "report"):
             one_of(name, getattr(self, name), (True, False))
         one_of("precision", self.precision, PRECISIONS)
         self.check_schedule()

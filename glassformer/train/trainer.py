@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import json
 import logging
 import math
 import os
-import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,13 +16,16 @@ import torch
 
 from ..checkpoints.files import write_atomically
 from ..errors import GlassformerError, InputError, TrainingError
-from ..models.parameters import count_parameters, freeze
+from ..models.base import PreTrainedModel
+from ..models.parameters import count_parameters
 from ..tasks.base import Task
 from . import state
 from .batches import Batches
+from .distill import Distillation, DistillSettings
 from .evaluation import evaluate
 from .log import RunLog
 from .optimizer import AdamW, parameter_groups
+from .preparing import choose_device, freeze_parts, label_weights, signals, smoothed
 from .ranks import Ranks, join_ranks
 from .report import write_report
 from .schedule import get_scheduler
@@ -78,21 +78,33 @@ class Trainer:
     """
 
     def __init__(
-        self, task: Task, train_rows: Iterable[Any], eval_rows: Iterable[Any] | None, settings: TrainSettings
+        self,
+        task: Task,
+        train_rows: Iterable[Any],
+        eval_rows: Iterable[Any] | None,
+        settings: TrainSettings,
+        *,
+        teacher: PreTrainedModel | None = None,
+        distill: DistillSettings | None = None,
     ) -> None:
         self.task, self.settings = task, settings
-        self.learner = smoothed(task, settings.label_smoothing_factor)
+        train_rows = list(train_rows)
+        self.learner: Any = smoothed(task, settings.label_smoothing_factor)
         self.folder = Path(settings.output_dir)
         self.device = choose_device(settings.device)
         self.ranks: Ranks = join_ranks(settings.rank_timeout, self.device)
         self.model = task.trainable.to(self.device)
+        if settings.class_weights:
+            self.learner.label_weights = label_weights(task, train_rows).to(self.device)
+        if teacher is not None:
+            self.learner = Distillation(self.learner, teacher, distill or DistillSettings(teacher="given"))
         freeze_parts(task, settings)
         if settings.gradient_checkpointing:
             task.model.gradient_checkpointing_enable()
         self.eval_rows = None if eval_rows is None else list(eval_rows)
         self.batches = Batches(
             task,
-            list(train_rows),
+            train_rows,
             tokens=settings.tokens_per_batch,
             rows_at_most=settings.per_device_train_batch_size,
             per_step=settings.gradient_accumulation_steps * self.ranks.size,
@@ -362,57 +374,3 @@ class Trainer:
             raise error
         if told is not None:
             raise TrainingError(f"the first rank could not go on: {told}")
-
-
-def choose_device(name: str) -> torch.device:
-    """The device of this process: the one named, or the accelerator if there is one."""
-    if name == "auto":
-        name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.device(name)
-    except RuntimeError:
-        raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from None
-
-
-def smoothed(task: Task, share: float) -> Task:
-    """The task as it learns: the same, but for labels that are spread a little. Evaluation stays as it is."""
-    if share and not task.smooths_labels:
-        raise InputError(f"label_smoothing_factor is for tasks that choose among labels, and {task.name} does not")
-    learner = copy.copy(task)
-    learner.label_smoothing = share
-    return learner
-
-
-def freeze_parts(task: Task, settings: TrainSettings) -> None:
-    """Keep parts of a model from learning, as the settings ask."""
-    if settings.freeze:
-        freeze(task.trainable, *settings.freeze)
-    if settings.freeze_layers:
-        layers = task.model.layers
-        if settings.freeze_layers > len(layers):
-            raise InputError(f"freeze_layers must be at most {len(layers)}, got {settings.freeze_layers}")
-        for part in (task.model.base_model.embeddings, *layers[: settings.freeze_layers]):
-            freeze(part)
-
-
-@contextlib.contextmanager
-def signals() -> Iterator[list[str]]:
-    """The names of signals that ask for an end, as they come: the step is finished and saved first.
-
-    A second one of a kind is not waited for.
-    """
-    caught: list[str] = []
-    before: dict[int, Any] = {}
-
-    def note(number: int, _: Any) -> None:
-        caught.append(signal.Signals(number).name)
-        signal.signal(number, before[number])
-
-    with contextlib.suppress(ValueError):  # outside the main thread there are no signals
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, note)
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

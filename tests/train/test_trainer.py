@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import glassformer
 from glassformer.data.row import Row
@@ -250,3 +251,19 @@ def test_smoothing_is_refused_where_there_are_no_labels(tmp_path):
     rows = [{"text": row["text"], "label": 0.5} for row in ROWS]
     with pytest.raises(InputError, match="label_smoothing_factor is for tasks that choose among labels"):
         Trainer(task, rows, None, settings(tmp_path / "run", label_smoothing_factor=0.1))
+
+
+def test_rare_labels_count_as_much_as_frequent_ones(tmp_path):
+    rows = [{**row, "label": 0 if i else 1} for i, row in enumerate(ROWS)]  # one of ten
+    task = classifier(tmp_path, **NO_DROPOUT)
+    options = settings(tmp_path / "run", class_weights=True, report=False)
+    trainer = Trainer(task, rows, rows, options)
+    batch = task.collate([example for row in rows for example in task.encode(row)])
+    logits = task.model(**batch.inputs).logits
+    weights = torch.tensor([10 / (2 * 9), 10 / 2])
+    right = F.cross_entropy(logits, batch.labels["labels"], weights, reduction="sum")
+    assert torch.allclose(trainer.learner.loss(task.model, batch), right)
+    assert float(weights[batch.labels["labels"]].sum()) == pytest.approx(10)  # rows weigh 1 on average
+    assert not torch.allclose(task.loss(task.model, batch), right)  # evaluation is as it was
+    with pytest.raises(InputError, match="class_weights is for tasks that choose among labels, and fill-mask does not"):
+        Trainer(filler(tmp_path), MASKED, None, options)
