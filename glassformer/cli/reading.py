@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import UseAppendAction, arg
@@ -116,6 +117,15 @@ class Feed:
             self.spoilt = error
         self.is_over = True
 
+    def put_back(self) -> None:
+        """Take the row that the task refused out; those read behind it, and a fault among them, come again."""
+        _, *behind = self.waiting
+        self.waiting.clear()
+        faults = [] if self.fault is None else [self.fault]
+        self.items = chain([row for _, row in behind], faults, self.items)
+        self.next -= len(behind) + len(faults)
+        self.is_over = False
+
 
 def answered(
     task: Task,
@@ -139,7 +149,7 @@ def answered(
             for answer in answers(task, feed.good(), budget=budget or BUDGET, first=feed.next):
                 yield *feed.waiting.popleft(), answer
         except DataError as error:
-            feed.waiting.pop()  # the row that the task could not read; those before it have been answered
+            feed.put_back()  # the rows before the bad one have been answered
             feed.fault = error
         if feed.fault is not None:
             bad(feed.fault)

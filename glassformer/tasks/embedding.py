@@ -58,18 +58,25 @@ class Embedding(Task):
         return self.encoder
 
     def encode(self, row: Row) -> list[Example]:
-        return [Example(self.encoded(row["text"]))]
+        return [Example(each) for each in self.encoded([row["text"]])]
 
-    def encoded(self, text: str) -> Encoded:
-        text = self.options.prompt + text
-        return self.fit(text.lower() if self.encoder.do_lower_case else text, cut=self.options.cut)
+    def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
+        if type(self).encode is not Embedding.encode:
+            return super().encode_all(rows)
+        return [[Example(each)] for each in self.encoded([row["text"] for row in rows])]
+
+    def encoded(self, texts: list[str]) -> list[Encoded]:
+        texts = [self.options.prompt + text for text in texts]
+        return self.fit_all(
+            [text.lower() for text in texts] if self.encoder.do_lower_case else texts, cut=self.options.cut
+        )
 
     @property
     def prompt_length(self) -> int:
         """How many positions the prompt takes at the start of every text, with the special tokens before it."""
         if not self.options.prompt:
             return 0
-        encoded = self.encoded("")
+        (encoded,) = self.encoded([""])
         ends = encoded.special_tokens_mask()[::-1]
         return len(encoded) - (ends.index(0) if 0 in ends else 0)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import torch
@@ -19,8 +20,9 @@ from ..errors import GlassformerError
 from .base import Row, Task
 from .batch import Example
 
-BUDGET = 4096  # real tokens in a batch
+BUDGET = 2048  # real tokens in a batch
 AHEAD = 16  # budgets of tokens that are read ahead at most
+TOGETHER = 64  # rows that are encoded at once
 
 
 @dataclass
@@ -70,21 +72,39 @@ def read_ahead(
 ) -> tuple[list[Pending], GlassformerError | None]:
     """Encoded rows that hold about so many tokens, and the error of the row after them if it has one."""
     pending: list[Pending] = []
-    held = 0
-    for number, given in source:
+    held = together = 0
+    while held < tokens:
+        together = min(2 * together or 1, TOGETHER)  # the first answers do not wait for many rows
+        chunk = list(islice(source, together))
+        encoded, problem = encode_chunk(task, chunk, numbered)
+        for (number, _), (row, examples) in zip(chunk, encoded, strict=False):
+            for example in examples:
+                example.row = number
+                example.labels = {}  # an answer does not depend on them
+            pending.append(Pending(row, examples, [None] * len(examples), len(examples)))
+            held += sum(map(len, examples))
+        if problem is not None or len(chunk) < together:
+            return pending, problem
+    return pending, None
+
+
+def encode_chunk(
+    task: Task, chunk: list[tuple[int, Any]], numbered: bool
+) -> tuple[list[tuple[Row, list[Example]]], GlassformerError | None]:
+    """The rows of a chunk, encoded together; one by one if something is wrong, up to the row that is."""
+    try:
+        rows = [task.read(given) for _, given in chunk]
+        return list(zip(rows, task.encode_all(rows), strict=True)), None
+    except GlassformerError:
+        pass  # which row it was is found below
+    found: list[tuple[Row, list[Example]]] = []
+    for number, given in chunk:
         try:
             row = task.read(given)
-            examples = task.encode(row)
+            found.append((row, task.encode(row)))
         except GlassformerError as error:
-            return pending, located(error, given, number) if numbered else error
-        for example in examples:
-            example.row = number
-            example.labels = {}  # an answer does not depend on them
-        pending.append(Pending(row, examples, [None] * len(examples), len(examples)))
-        held += sum(map(len, examples))
-        if held >= tokens:
-            break
-    return pending, None
+            return found, located(error, given, number) if numbered else error
+    return found, None
 
 
 def located(error: GlassformerError, given: Any, number: int) -> GlassformerError:

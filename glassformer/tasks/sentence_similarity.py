@@ -111,7 +111,7 @@ class SentenceSimilarity(Embedding):
         texts = [row["text"], *others(row)]
         if row.get("score") is None and self.options.objective != "score":
             return self.encode_contrast(texts, row.get("negative"))
-        examples = [Example(self.encoded(text), window=i) for i, text in enumerate(texts)]
+        examples = [Example(each, window=i) for i, each in enumerate(self.encoded(texts))]
         if row.get("score") is not None:
             scores = numbers(row["score"], len(texts) - 1)
             for example, score in zip(
@@ -128,7 +128,7 @@ class SentenceSimilarity(Embedding):
             raise InputError(f"negative must be a text or a list of texts, got {describe(negative)}")
         if self.options.objective == "triplet" and len(texts) != 3:
             raise InputError(f"a triplet is text, text_pair and one negative; the row has {len(texts) - 2} negatives")
-        return [Example(self.encoded(text), {"contrast": i}, window=i) for i, text in enumerate(texts)]
+        return [Example(each, {"contrast": i}, window=i) for i, each in enumerate(self.encoded(texts))]
 
     def scores(self, row: Row) -> list[float]:
         """How alike the row says its texts are."""

@@ -147,6 +147,21 @@ def test_bad_rows_are_named_or_skipped_and_counted(folder, tmp_path, capsys):
     assert "not one row could be used" in run(capsys, CLASSIFY, folder, "--input", file, "--on-bad", "skip", code=1)[1]
 
 
+def test_bad_rows_among_many_cost_no_other_row(folder, tmp_path, capsys):
+    file, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    rows = [json.dumps({"text": "so good " * (1 + i % 7)}) for i in range(150)]
+    too_long, damaged = {11, 12, 40, 77, 149}, {13, 41, 76, 100}
+    for place in too_long:
+        rows[place] = json.dumps({"text": "the " * 500})
+    for place in damaged:
+        rows[place] = '{"text": '
+    file.write_text("\n".join(rows) + "\n")
+    said = run(capsys, CLASSIFY, folder, "--input", file, "--on-bad", "skip", "--output", output)[1]
+    bad = too_long | damaged
+    assert [one["row"] for one in parsed(output.read_text())] == [i for i in range(150) if i not in bad]
+    assert f"note: {len(bad)} rows skipped: " in said
+
+
 def test_a_damaged_file_is_told_behind_what_could_be_read(folder, tmp_path, capsys):
     import gzip
 

@@ -18,9 +18,7 @@ def test_case(shared, name):
     for call, prefix, result in case.run():
         for path in call["expect"]:
             away, fair, size = case.difference(call, prefix, result, path)
-            strict = (
-                1e-4 if call.get("method") == "generate" else 1e-5 * max(1.0, size)
-            )
+            strict = 1e-4 if call.get("method") == "generate" else 1e-5 * max(1.0, size)
             assert away <= min(fair, strict), f"{path} is {away} away"
             compared += 1
         if "keys" in call:
