@@ -4,8 +4,8 @@
 
 "mlm": masked words, a BERT of 4 layers x 256 with the vocabulary of bert-base-uncased. "classify": two labels, a BERT
 of 6 layers x 384. Texts have natural lengths (log-normal, median 30, log-sd 0.6, at most 128 tokens), batches are 32
-rows as they come, padded. Dropout is on and masks are drawn by each side, so that the two loss curves agree within noise
-only: the table tells the mean loss of the last half and its deviation. Every run is a process of its own; rounds
+rows as they come, padded. Dropout is on and masks are drawn by each side, so that the two loss curves agree within
+noise only: the table tells the mean loss of the last half and its deviation. Every run is a process of its own; rounds
 alternate, a figure is the median over rounds and the ratio the median of the ratios inside each round. The first
 steps, in which memory is taken and kernels are chosen, do not count.
 """
