@@ -6,7 +6,7 @@ for are computed beside it. So the run gives the same numbers, bit for bit, whet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,9 +17,11 @@ from ..errors import InputError, nearest
 from ..models.base import PreTrainedModel
 from ..nn.attention import Look, SelfAttention
 from ..nn.stream import Layout
-from .places import CROSS, SELF, Heads, attention_of, heads_by_layer, layers_of, matching
+from .places import CROSS, SELF, Heads, attention_of, crossing_layers, heads_by_layer, layer_names, layers_of, matching
 
-STREAM = ("embeddings", "encoder")  # the parts of a body that work on rows of the stream
+STACKS = {"embeddings": "encoder", "encoder": "encoder", "decoder": "decoder"}  # parts that work on the stream
+Layouts = dict[str, tuple[Layout | None, Layout | None]]  # of each stack, and of the source that it looks at
+LAYOUT, SOURCE = 8, 9  # where they stand among a layer's arguments
 
 
 @dataclass
@@ -37,23 +39,24 @@ class Seen:
     values: dict[int, Tensor] = field(default_factory=dict)
     hidden: dict[int, Tensor] = field(default_factory=dict)  # 0 is what enters the first layer -> B T C
     returned: dict[str, Tensor] = field(default_factory=dict, repr=False)  # by modules, as they returned it
-    layouts: tuple[Layout | None, Layout | None] = (None, None)  # of the stream, and of the source of cross-attention
+    layouts: Layouts = field(default_factory=dict, repr=False)
+    names: Sequence[str] = field(default=(), repr=False)  # of the layers
 
     def __getitem__(self, name: str) -> Tensor:
         if name in self.returned:
-            rows, crossed = self.returned[name], f".{CROSS}.self.key" in name or f".{CROSS}.self.value" in name
-            layout = self.layouts[crossed] if name.split(".")[0] in STREAM else None
-            return rows if layout is None or len(rows) != layout.rows else layout.unpack(rows)
+            layout = layout_for(name, self.returned[name], self.layouts)
+            return self.returned[name] if layout is None else layout.unpack(self.returned[name])
         if name not in self:
             raise KeyError(f"{name!r} was not asked for{nearest(name, self)}")
-        return (self.cross if f".{CROSS}." in name else self.attention)[int(name.split(".")[2])]
+        layer, kind = name.removesuffix(".self.weights").rsplit(".", 1)
+        return (self.cross if kind == CROSS else self.attention)[self.names.index(layer)]
 
     def __iter__(self) -> Iterator[str]:
         """All that can be asked for by name."""
         yield from self.returned
         for kind, held in ((SELF, self.attention), (CROSS, self.cross)):
             for layer in held:
-                yield f"encoder.layer.{layer}.{kind}.self.weights"
+                yield f"{self.names[layer]}.{kind}.self.weights"
 
 
 @contextmanager
@@ -72,26 +75,30 @@ def capture(
     heads of one, numbered as in the unpruned model. `queries` keeps their queries, keys and values as well. `hidden`
     names vectors as `hidden_states` counts them: 0 before the first layer, -1 at the end. `modules` are names or
     patterns such as "encoder.layer.*.output.dense". What is seen keeps its place in the graph of gradients.
+    The layers of an encoder-decoder are numbered through, those of the encoder first.
 
     >>> with model.capture(attention={3: [0, 7]}, hidden=[-1]) as seen:            # doctest: +SKIP
     ...     out = model(**batch)
     >>> seen.attention[3].shape                                                     # doctest: +SKIP
     torch.Size([1, 2, 9, 9])
     """
-    seen = Seen()
+    seen = Seen(names=layer_names(model))
     with ExitStack() as undo:
+        undo.callback(watch_layouts(model, seen.layouts))
         for kind, asked, held in ((SELF, attention, seen.attention), (CROSS, cross, seen.cross)):
             for layer, slots in heads_by_layer(model, asked, kind).items():
                 module = attention_of(model, layer, kind).self
                 vectors = (seen.queries, seen.keys, seen.values) if queries and kind == SELF else ()
                 undo.callback(watch(module, on_look(layer, slots, held, vectors)))
         for layer in hidden_places(model, hidden):
-            undo.callback(watch_hidden(model, layer, seen.hidden))
+            undo.callback(watch_hidden(model, layer, seen))
         for name, module in matching(model, modules).items():
-            if model.config.chunk_size_feed_forward and name.split(".")[3:4] in (["intermediate"], ["output"]):
+            if getattr(model.config, "chunk_size_feed_forward", 0) and name.split(".")[3:4] in (
+                ["intermediate"],
+                ["output"],
+            ):
                 raise InputError(f"{name} runs in chunks: set chunk_size_feed_forward=0 to see what it returns")
             undo.callback(watch_module(name, module, seen))
-        undo.callback(watch_layouts(model, seen))
         yield seen
 
 
@@ -102,7 +109,7 @@ def run_with_cache(model: PreTrainedModel, *args: Any, names: Iterable[str] = ("
     >>> cache["encoder.layer.0.attention.self.query"].shape                         # doctest: +SKIP
     torch.Size([1, 9, 768])
     """
-    cross = True if hasattr(model.layer(0), CROSS) else None
+    cross = True if crossing_layers(model) else None
     with capture(model, True, cross=cross, queries=True, hidden=True, modules=names) as seen:
         out = model(*args, **kwargs)
     return out, seen
@@ -142,20 +149,24 @@ def hidden_places(model: PreTrainedModel, hidden: Iterable[int] | bool) -> list[
     return places
 
 
-def watch_hidden(model: PreTrainedModel, place: int, held: dict[int, Tensor]) -> Callable[[], None]:
+def watch_hidden(model: PreTrainedModel, place: int, seen: Seen) -> Callable[[], None]:
     """Keep the vectors before layer `place`, or behind all layers."""
-    stack = model.base_model.encoder
-    if place == len(stack.layer):
+    layers = layers_of(model)
+    if place < len(layers):
 
-        def at_the_end(_: nn.Module, __: tuple, arguments: dict, out: Any) -> None:
-            held[place] = unpacked(first_of(out), arguments.get("layout"))
+        def at_the_start(_: nn.Module, inputs: tuple, arguments: dict) -> None:
+            layout, _source = layouts_in(inputs, arguments)
+            seen.hidden[place] = inputs[0] if layout is None else layout.unpack(inputs[0])
 
-        return stack.register_forward_hook(at_the_end, with_kwargs=True).remove
+        return layers[place].register_forward_pre_hook(at_the_start, with_kwargs=True).remove
+    name = seen.names[-1].split(".")[0]  # the stack in which the last layer stands
 
-    def at_the_start(_: nn.Module, inputs: tuple) -> None:
-        held[place] = unpacked(inputs[0], inputs[8])
+    def at_the_end(_: nn.Module, __: tuple, out: Any) -> None:
+        layout, _source = seen.layouts[name]
+        seen.hidden[place] = first_of(out) if layout is None else layout.unpack(first_of(out))
 
-    return stack.layer[place].register_forward_pre_hook(at_the_start).remove
+    last_norm = getattr(getattr(model.base_model, name), "LayerNorm", None)
+    return (layers[-1] if last_norm is None else last_norm).register_forward_hook(at_the_end).remove
 
 
 def watch_module(name: str, module: nn.Module, seen: Seen) -> Callable[[], None]:
@@ -169,18 +180,34 @@ def watch_module(name: str, module: nn.Module, seen: Seen) -> Callable[[], None]
     return module.register_forward_hook(keep).remove
 
 
-def watch_layouts(model: PreTrainedModel, seen: Seen) -> Callable[[], None]:
-    """Know where the rows of the stream stand."""
+def watch_layouts(model: PreTrainedModel, layouts: Layouts) -> Callable[[], None]:
+    """Know where the rows of every stack's stream stand: its first layer is told."""
+    undo = ExitStack()
+    firsts: dict[str, nn.Module] = {}
+    for name, layer in zip(layer_names(model), layers_of(model), strict=True):
+        firsts.setdefault(name.split(".")[0], layer)
+    for stack, layer in firsts.items():
 
-    def keep(_: nn.Module, __: tuple, arguments: dict) -> None:
-        seen.layouts = (arguments.get("layout"), arguments.get("source"))
+        def keep(_: nn.Module, inputs: tuple, arguments: dict, stack: str = stack) -> None:
+            layouts[stack] = layouts_in(inputs, arguments)
 
-    return model.base_model.encoder.register_forward_pre_hook(keep, with_kwargs=True).remove
+        undo.callback(layer.register_forward_pre_hook(keep, with_kwargs=True).remove)
+    return undo.close
+
+
+def layouts_in(inputs: tuple, arguments: dict) -> tuple[Layout | None, Layout | None]:
+    """The layout of the stream and of its source, as a layer is given them."""
+    placed = [inputs[i] if len(inputs) > i else None for i in (LAYOUT, SOURCE)]
+    return arguments.get("layout", placed[0]), arguments.get("source", placed[1])
+
+
+def layout_for(name: str, rows: Tensor, layouts: Layouts) -> Layout | None:
+    """How to lay out what a module of that name returned; None for what is no stream of rows."""
+    stack = STACKS.get(name.split(".")[0], "")
+    crossed = f".{CROSS}.self.key" in name or f".{CROSS}.self.value" in name
+    layout = layouts.get(stack, (None, None))[crossed]
+    return layout if layout is not None and len(rows) == layout.rows else None
 
 
 def first_of(out: Any) -> Any:
     return out[0] if isinstance(out, (tuple, Mapping)) else out
-
-
-def unpacked(rows: Tensor, layout: Layout | None) -> Tensor:
-    return rows if layout is None else layout.unpack(rows)

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..models.base import PreTrainedModel
-from ..nn.stream import Layout
-from .capture import STREAM
+from .capture import Layouts, layout_for, watch_layouts
 from .places import CROSS, SELF, attention_of, matching, slots_of
 
 Factors = Mapping[int, Mapping[int, float | Tensor] | Iterable[int]]  # {layer: heads}, or {layer: {head: factor}}
@@ -43,11 +42,11 @@ def patched(
                 undo.callback(scale_heads(attention_of(model, layer, kind), factors))
         for layer in skip:
             undo.callback(model.layer(layer).register_forward_hook(as_it_came).remove)
-        where: dict[str, Layout | None] = {}
-        undo.callback(note_layout(model, where))
+        layouts: Layouts = {}
+        undo.callback(watch_layouts(model, layouts))
         for given, change in (modules or {}).items():
             for name, module in matching(model, [given]).items():
-                undo.callback(change_output(name, module, change, where))
+                undo.callback(change_output(name, module, change, layouts))
         yield
 
 
@@ -66,28 +65,19 @@ def scale_heads(attention: nn.Module, factors: Mapping[int, float | Tensor] | It
     return attention.output.register_forward_pre_hook(scaled).remove
 
 
-def as_it_came(_: nn.Module, inputs: tuple, out: tuple) -> tuple:
+def as_it_came(_: nn.Module, inputs: tuple, out: tuple | Tensor) -> tuple | Tensor:
     """A layer that hands on what it was given."""
-    return (inputs[0], *out[1:])
+    return (inputs[0], *out[1:]) if isinstance(out, tuple) else inputs[0]
 
 
-def note_layout(model: PreTrainedModel, where: dict[str, Layout | None]) -> Callable[[], None]:
-    def note(_: nn.Module, __: tuple, arguments: dict) -> None:
-        where["layout"], where["source"] = arguments.get("layout"), arguments.get("source")
-
-    return model.base_model.encoder.register_forward_pre_hook(note, with_kwargs=True).remove
-
-
-def change_output(name: str, module: nn.Module, change: Change, where: dict[str, Layout | None]) -> Callable[[], None]:
+def change_output(name: str, module: nn.Module, change: Change, layouts: Layouts) -> Callable[[], None]:
     """Put something else in the place of what a module returns."""
-    if name.startswith("embeddings"):
+    if "embeddings" in name:
         raise InputError(f"{name} runs before the batch is laid out: pass inputs_embeds, or patch a layer")
 
     def changed(_: nn.Module, __: tuple, out: Any) -> Any:
         first, *rest = out if isinstance(out, tuple) else (out,)
-        crossed = f".{CROSS}.self.key" in name or f".{CROSS}.self.value" in name
-        layout = where.get("source" if crossed else "layout") if name.split(".")[0] in STREAM else None
-        layout = layout if layout is not None and len(first) == layout.rows else None
+        layout = layout_for(name, first, layouts)
         old = first if layout is None else layout.unpack(first)
         new = change(old) if callable(change) else change
         if new.shape != old.shape:

@@ -16,16 +16,28 @@ Heads = bool | Iterable[int] | Mapping[int, Any] | None  # all, these layers, or
 SELF, CROSS = "attention", "crossattention"  # what the attentions of a layer are called
 
 
-def layers_of(model: PreTrainedModel) -> nn.ModuleList:
-    return model.base_model.encoder.layer
+def layers_of(model: PreTrainedModel) -> list[nn.Module]:
+    """All layers, numbered through: those of an encoder, then those of a decoder."""
+    return list(model.layers)
+
+
+def layer_names(model: PreTrainedModel) -> list[str]:
+    """What the layers are called: "encoder.layer.0", ..., and "decoder.layer.0", ... where there is a decoder."""
+    names = {id(part): name for name, part in model.base_model.named_modules()}
+    return [names[id(layer)] for layer in layers_of(model)]
 
 
 def attention_of(model: PreTrainedModel, layer: int, kind: str = SELF) -> nn.Module:
     """The attention of one layer, with its output projection."""
     found = getattr(model.layer(layer), kind, None)
     if found is None:
-        raise InputError(f"layer {layer} has no {kind}: the model was made without add_cross_attention=True")
+        raise InputError(f"layer {layer} has no {kind}")
     return found
+
+
+def crossing_layers(model: PreTrainedModel) -> list[int]:
+    """The layers that look at another text as well."""
+    return [i for i, layer in enumerate(layers_of(model)) if hasattr(layer, CROSS)]
 
 
 def heads_of(attention: nn.Module) -> list[int]:
@@ -54,7 +66,9 @@ def heads_by_layer(model: PreTrainedModel, asked: Heads, kind: str = SELF) -> di
     if asked is None or asked is False:
         return {}
     if asked is True:
-        asked = range(count)
+        asked = range(count) if kind == SELF else crossing_layers(model)
+        if not asked:
+            raise InputError("no layer has a crossattention: the model was made without add_cross_attention=True")
     if isinstance(asked, int):
         asked = [asked]
     plan = dict(asked) if isinstance(asked, Mapping) else dict.fromkeys(asked)

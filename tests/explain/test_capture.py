@@ -9,6 +9,7 @@ import glassformer
 from glassformer.nn import attention as brick
 
 from ..models.architectures import ARCHITECTURES, Architecture, tiny_bert, tiny_gpt2, tokens
+from ..models.encoder_decoders import ENCODER_DECODERS
 
 LENGTHS = (9, 4, 1, 7)
 
@@ -181,7 +182,7 @@ def test_cross_attention(kind, batch):
     assert_close(seen.cross[1], told.cross_attentions[1][:, [2]])
     assert_close(seen["encoder.layer.1.crossattention.self.weights"], seen.cross[1])
     assert seen["encoder.layer.1.crossattention.self.key"].shape == (4, 6, 48)
-    with pytest.raises(glassformer.InputError, match="no crossattention"):
+    with pytest.raises(glassformer.InputError, match="no layer has a crossattention"):
         plain = glassformer.BertModel(tiny_bert())
         with plain.capture(cross=True):
             pass
@@ -253,3 +254,53 @@ def test_patching_in_another_run_gives_that_run(architecture, batch):
         model(**batch)
     with pytest.raises(glassformer.InputError, match="inputs_embeds"), model.patched({"embeddings": abs}):
         pass
+
+
+# --- encoder-decoders -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(
+    params=[(a, name) for a in ENCODER_DECODERS for name in a.variants], ids=lambda p: f"{p[0].model_type}-{p[1]}"
+)
+def seq2seq(request):
+    torch.manual_seed(0)
+    architecture, variant = request.param
+    model = architecture.model(architecture.tiny(**architecture.variants[variant])).double().eval()
+    if not hasattr(model.layers[0], "attention"):
+        pytest.skip("without attention layers there is nothing to see")
+    return model
+
+
+@torch.no_grad()
+def test_encoder_decoders_are_numbered_through(seq2seq, batch):
+    written = {"decoder_input_ids": tokens(4, 6)}
+    first = len(seq2seq.encoder.layer)
+    told = seq2seq(**batch, **written, output_attentions=True, output_hidden_states=True)
+    plain = seq2seq(**batch, **written)
+    with seq2seq.capture({0: [2], first: [1, 3]}, cross={first + 1: [0]}, queries=True, hidden=[0, first, -1]) as seen:
+        out = seq2seq(**batch, **written)
+    assert torch.equal(out.logits, plain.logits)
+    assert_close(seen.attention[0], told.encoder_attentions[0][:, [2]])
+    assert_close(seen.attention[first], told.decoder_attentions[0][:, [1, 3]])
+    assert_close(seen.cross[first + 1], told.cross_attentions[1][:, [0]])
+    assert_close(seen.hidden[0], told.encoder_hidden_states[0])
+    assert_close(seen.hidden[first], told.decoder_hidden_states[0])
+    assert_close(seen.hidden[len(seq2seq.layers)], told.decoder_hidden_states[-1])
+    _, cache = seq2seq.run_with_cache(**batch, **written)
+    assert_close(cache["decoder.layer.1.crossattention.self.weights"], told.cross_attentions[1])
+    assert cache["decoder.layer.1.crossattention.self.key"].shape == (4, 9, 32)
+    assert cache["decoder.layer.1.attention.self.key"].shape == (4, 6, 32)
+
+
+@torch.no_grad()
+def test_patching_encoder_decoders(seq2seq, batch):
+    written = {"decoder_input_ids": tokens(4, 6)}
+    first = len(seq2seq.encoder.layer)
+    mask, crossing = torch.ones(first, 4), torch.ones(len(seq2seq.decoder.layer), 4)
+    mask[0, 1], crossing[1, 2] = 0, 0
+    wanted = seq2seq(**batch, **written, head_mask=mask, cross_attn_head_mask=crossing).logits
+    with seq2seq.patched(heads={0: [1]}, cross_heads={first + 1: [2]}):
+        assert_close(seq2seq(**batch, **written).logits, wanted)
+    with seq2seq.patched(skip=[first]), seq2seq.capture(hidden=[first, first + 1]) as seen:
+        seq2seq(**batch, **written)
+    assert torch.equal(seen.hidden[first], seen.hidden[first + 1])
