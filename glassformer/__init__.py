@@ -90,6 +90,7 @@ _HOMES = {
     "explain.capture": "capture run_with_cache",
     "explain.patch": "patched",
     "explain.subject": "Subject",
+    "explain.importance": "head_importance ablation_curve",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -47,6 +47,8 @@ from .errors import (
 )
 from .explain.capture import capture as capture
 from .explain.capture import run_with_cache as run_with_cache
+from .explain.importance import ablation_curve as ablation_curve
+from .explain.importance import head_importance as head_importance
 from .explain.patch import patched as patched
 from .explain.subject import Subject as Subject
 from .explain.views import head_view as head_view

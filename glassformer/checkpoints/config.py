@@ -167,6 +167,7 @@ class PretrainedConfig(metaclass=Translated):
         None, (None, "regression", "single_label_classification", "multi_label_classification")
     )
     pruned_heads: dict[int, list[int]] = field(default_factory=dict, metadata={"check": check_pruned_heads})
+    pruned_cross_heads: dict[int, list[int]] = field(default_factory=dict, metadata={"check": check_pruned_heads})
     tie_word_embeddings: bool = flag(True)
     is_decoder: bool = flag(False)
     is_encoder_decoder: bool = flag(False)

@@ -25,6 +25,8 @@ VERBS = (
     "search",
     "see",
     "explore",
+    "prune",
+    "compare-layers",
     "train",
     "evaluate",
     "compare",

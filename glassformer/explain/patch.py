@@ -53,13 +53,13 @@ def patched(
 def scale_heads(attention: nn.Module, factors: Mapping[int, float | Tensor] | Iterable[int]) -> Callable[[], None]:
     """Multiply what heads say before it is projected: the same as multiplying their weights."""
     factors = factors if isinstance(factors, Mapping) else dict.fromkeys(factors, 0.0)
-    slots, size = slots_of(attention, factors), attention.self.attention_head_size
+    size, slots = attention.self.attention_head_size, slots_of(attention, factors)
+    by_slot = dict(zip(slots, factors.values(), strict=True))
 
     def scaled(_: nn.Module, inputs: tuple) -> tuple:
         context, *rest = inputs
-        scale = context.new_ones(context.shape[-1] // size)
-        for slot, factor in zip(slots, factors.values(), strict=True):
-            scale = scale.index_put((torch.tensor(slot, device=scale.device),), torch.as_tensor(factor).to(scale))
+        heads = context.shape[-1] // size
+        scale = torch.stack([torch.as_tensor(by_slot.get(slot, 1.0)).to(context) for slot in range(heads)])
         return (context * scale.repeat_interleave(size), *rest)
 
     return attention.output.register_forward_pre_hook(scaled).remove

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -32,8 +32,8 @@ from ..checkpoints.load import (
 from ..checkpoints.weights import Weights, open_weights, write_weights
 from ..checkpoints.wrapped import unwrapped
 from ..errors import ConfigError, InputError, refuse_unknown
-from ..nn.attention import slots_to_keep
 from ..nn.mask import additive_mask, check_mask, check_tensor
+from .pruning import KINDS, Prunes, pruned_in
 from .visible import Visible
 
 log = logging.getLogger("glassformer")
@@ -54,7 +54,7 @@ class ModelType(type):
             return super().__call__(*args, **kwargs)
 
 
-class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
+class PreTrainedModel(Prunes, Visible, nn.Module, metaclass=ModelType):
     """A model that lives in a Hugging Face checkpoint folder."""
 
     is_body: ClassVar[bool] = False
@@ -89,8 +89,7 @@ class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
             if child is not body and not any(parameter.is_meta for parameter in child.parameters()):
                 child.apply(self._init_weights)
         if body is self:
-            for layer, heads in self.config.pruned_heads.items():
-                self.layer(layer).attention.prune_heads(heads)
+            self.prune_as_configured()
         self.tie_weights()
 
     init_weights = post_init  # the name that the tutorials' own classes call
@@ -227,29 +226,7 @@ class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
     def _resize_output(self, size: int, shared: int) -> None:
         """Models that score the vocabulary resize that part too."""
 
-    # -- pruning, freezing, counting ---------------------------------------------------------------------------
-
-    def prune_heads(self, heads_to_prune: Mapping[int, Iterable[int]]) -> None:
-        """Cut heads out for good: {layer: heads}, numbered as in the unpruned model. Saving keeps it.
-
-        >>> model.prune_heads({0: [2, 3], 5: [0]})  # doctest: +SKIP
-        """
-        try:
-            plan = {int(layer): {int(head) for head in heads} for layer, heads in heads_to_prune.items()}
-        except (AttributeError, TypeError, ValueError):
-            raise InputError(f"heads to prune are given as {{layer: [heads]}}, got {heads_to_prune!r:.80}") from None
-        if self.adapter is not None:
-            raise InputError(
-                "heads are cut out of plain weights; merge_lora(model) makes the adapter part of them first"
-            )
-        for layer, heads in plan.items():
-            slots_to_keep(self.layer(layer).attention, heads)  # refuse all before cutting any
-        for layer, heads in plan.items():
-            attention = self.layer(layer).attention
-            attention.prune_heads(heads)
-            self.config.pruned_heads[layer] = sorted(attention.pruned_heads)
-
-    _prune_heads = prune_heads
+    # -- checkpointing, counting -------------------------------------------------------------------------------
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
         """Trade time for memory in training: keep only the layers' inputs and compute the rest again."""
@@ -403,8 +380,8 @@ class PreTrainedModel(Visible, nn.Module, metaclass=ModelType):
         """
         folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
-        pruned = {i: layer.attention.pruned_heads for i, layer in enumerate(self.layers)}
-        self.config.pruned_heads = {i: heads for i, heads in pruned.items() if heads}
+        for field, kind in KINDS.items():
+            setattr(self.config, field, pruned_in(self.layers, kind))
         self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
         if self.adapter is not None:
             from .lora import save_adapter

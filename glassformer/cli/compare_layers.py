@@ -1,0 +1,141 @@
+"""`glass compare-layers`: how alike the layers of a model, or of two, are, and what their heads do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from ..errors import InputError
+from .show import print_heading, print_json, print_table
+from .tokenize import lines_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..explain.subject import Reading, Subject
+
+TEXTS = (
+    "The cat sat on the mat because it was tired.",
+    "In 1905 a clerk at the patent office in Bern wrote four papers that changed physics.",
+    "If you heat water to 100 degrees, it boils; if you cool it to zero, it freezes.",
+    "She asked whether the train to the north had left already, and nobody knew.",
+)
+SHOWN = ("entropy", "distance")
+
+
+def compare_layers(
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    other: Positional[Annotated[str, arg(metavar="MODEL")]] = "",
+    /,
+    *,
+    input: Annotated[str, arg(metavar="FILE")] = "",
+    output: Annotated[Path | None, arg(metavar="PAGE", aliases=["-o"])] = None,
+    json: bool = False,
+) -> int:
+    """Compare the layers of a model with each other or with those of another (CKA), and tell what every head does.
+
+    Where both models cut the texts into the same tokens, their tokens' vectors are compared, otherwise the mean vector
+    of each text. Entropy and distance of heads are means over all texts.
+
+    examples:
+      glass compare-layers ./bert-base-uncased
+      glass compare-layers ./bert-base-uncased ./my-finetuned --input texts.txt -o page.html
+      glass compare-layers ./gpt2 --json
+
+    Args:
+        model: A checkpoint folder or a name on the hub.
+        other: A second model; without one, the first is compared with itself.
+        input: A file with one text in each line, - for standard input; some texts are built in.
+        output: A page to write, with the numbers as plots.
+        json: Print JSON.
+    """
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        raise InputError(f"--output {output}: name a page such as page.html in a folder that exists")
+    texts = [line for line in lines_of(input) if line.strip()] if input else list(TEXTS)
+    if not texts:
+        raise InputError("there are no texts to compare on")
+    from ..explain.subject import Subject
+
+    subjects = [Subject.load(name) for name in (model, other or model)]
+    if other and len(texts) < 2:
+        raise InputError("two models are compared on two texts or more")
+    values = compared(subjects[0], subjects[1] if other else subjects[0], texts)
+    values |= {"models": [model, other or model], "texts": len(texts)}
+    if output is not None:
+        write_page(values, output)
+    if json:
+        print_json(values)
+    else:
+        show(values)
+        if output is not None:
+            print(f"wrote {output}")
+    return 0
+
+
+def compared(first: Subject, second: Subject, texts: list[str]) -> dict[str, Any]:
+    from ..explain.similarity import cka_table
+
+    left = [first.read(text) for text in texts]
+    right = left if second is first else [second.read(text) for text in texts]
+    same = all(a.ids == b.ids for a, b in zip(left, right, strict=True))
+    return {
+        "compared": "tokens" if same else "texts",
+        "cka": cka_table(vectors(left, same), vectors(right, same)),
+        "heads": [head_measures(readings) for readings in ([left] if second is first else [left, right])],
+    }
+
+
+def vectors(readings: list[Reading], by_token: bool) -> list[Tensor]:
+    """Of every layer, a row for each token, or for each text."""
+    import torch
+
+    layers = range(len(readings[0].hidden))
+    if by_token:
+        return [torch.cat([reading.hidden[layer] for reading in readings]).float() for layer in layers]
+    return [torch.stack([reading.hidden[layer].mean(0) for reading in readings]).float() for layer in layers]
+
+
+def head_measures(readings: list[Reading]) -> dict[str, list[list[float]]]:
+    """The measures of every head of every layer, as means over the texts."""
+    from ..explain.measures import measure, separators_of
+
+    found: dict[str, list[list[float]]] = {name: [] for name in SHOWN}
+    for layer in range(len(readings[0].subject.heads)):
+        each = [measure(reading.weights(layer), separators_of(reading)) for reading in readings]
+        for name in SHOWN:
+            found[name].append((sum(values[name] for values in each) / len(each)).tolist())
+    return found
+
+
+def show(values: dict[str, Any]) -> None:
+    print_heading(f"how alike the layers are (CKA of {values['compared']}, 1 is alike; 0 is before the first layer)")
+    columns = len(values["cka"][0])
+    rows = [(i, *(f"{value:.3f}" for value in row)) for i, row in enumerate(values["cka"])]
+    print_table(("layer", *map(str, range(columns))), rows, right=range(columns + 1))
+    for model, heads in zip(values["models"], values["heads"], strict=False):
+        for name in SHOWN:
+            print_heading(f"{name} of heads, {model}")
+            widest = max(map(len, heads[name]))
+            cells = [(i, *(f"{v:.2f}" for v in row), *[""] * (widest - len(row))) for i, row in enumerate(heads[name])]
+            print_table(("layer", *map(str, range(widest))), cells, right=range(widest + 1))
+
+
+def write_page(values: dict[str, Any], path: Path) -> None:
+    from ..checkpoints.files import write_atomically
+    from ..explain.plots import Figure, plot_page
+
+    def numbers(count: int) -> list[str]:
+        return [str(i) for i in range(count)]
+
+    table = values["cka"]
+    figures = [Figure("CKA", numbers(len(table)), numbers(len(table[0])), table)]
+    for model, heads in zip(values["models"], values["heads"], strict=False):
+        for name in SHOWN:
+            widest = max(map(len, heads[name]))
+            padded = [[*row, *[None] * (widest - len(row))] for row in heads[name]]
+            figures.append(Figure(f"{name}: {model}", numbers(len(padded)), numbers(widest), padded))
+    note = f"CKA of {values['compared']} over {values['texts']} texts; rows are layers, columns layers or heads."
+    page = plot_page(f"Layers of {' and '.join(dict.fromkeys(values['models']))}", note, figures)
+    write_atomically(path, page.encode())

@@ -1,0 +1,150 @@
+"""`glass prune`: which heads a model can do without, and the smaller model."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from ..errors import InputError
+from .reading import Reading
+from .show import print_heading, print_json, print_table
+
+if TYPE_CHECKING:
+    from ..explain.importance import Head, Point
+    from ..tasks.base import Task
+
+TIMED = 3  # passes over the rows, of which the fastest counts
+
+
+def prune(
+    task: Positional[Annotated[str, arg(metavar="TASK")]],
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    /,
+    *,
+    data: Annotated[str, arg(metavar="FILE")],
+    output: Annotated[Path | None, arg(metavar="FOLDER", aliases=["-o"])] = None,
+    share: Annotated[float, arg(metavar="X")] = 0.2,
+    method: Literal["gradient", "ablation"] = "gradient",
+    rows: Annotated[int, arg(metavar="N")] = 500,
+    curve: bool = False,
+    column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
+    format: Annotated[str, arg(metavar="FORMAT")] = "",
+    header: Literal["guess", "yes", "no"] = "guess",
+    json: bool = False,
+) -> int:
+    """Find the attention heads that a model needs least for a task, and cut them out.
+
+    Importance is measured on your own rows. Without --output nothing is written: the table tells what would be lost.
+    With it, the heads are cut out of the weights; the folder is a smaller checkpoint that loads everywhere ours do, and
+    `glass train --model` can train it further.
+
+    examples:
+      glass prune text-classification ./sst2 --data dev.tsv --curve
+      glass prune text-classification ./sst2 --data dev.tsv --share 0.3 -o ./sst2-small
+      glass prune sentence-similarity ./all-MiniLM-L6-v2 --data stsb.tsv --method ablation --json
+
+    Args:
+        task: A task such as text-classification.
+        model: A folder or a hub name.
+        data: Rows with answers: txt, csv, tsv, jsonl, json, conll or parquet.
+        output: The folder for the smaller model.
+        share: How many of all heads to do without, as a share of them.
+        method: How importance is measured: by the gradient, or by leaving out each head in turn, which takes longer.
+        rows: How many of the rows to use.
+        curve: Also tell what is left without 0, 10, ... 50 percent of the heads.
+        column: Which of the file's columns to read as what: text=sentence. Can be given several times.
+        format: The format, if the suffix does not tell it.
+        header: Whether the first line of a csv or tsv file names its columns.
+        json: Print JSON.
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"--share must be at least 0 and below 1, got {share}")
+    if rows < 1:
+        raise InputError(f"--rows must be 1 or more, got {rows}")
+    if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise InputError(f"--output {output} exists and is not empty")
+    from ..explain import importance
+    from ..tasks.registry import task_class
+
+    kind = task_class(task)
+    read = Reading(data, column, format, header).rows(kind.columns.all)
+    judged = kind.from_pretrained(model)
+    judged.refuse_untrained()
+    chosen_rows = [row for row, _ in zip(read, range(rows), strict=False)]
+    found = importance.head_importance(judged, chosen_rows, method)
+    points = importance.ablation_curve(judged, chosen_rows, found) if curve else []
+    chosen = importance.least_important(judged.model, found, round(share * len(found)))
+    told = cut(judged, chosen_rows, chosen, output)
+    values = {
+        "method": method,
+        "rows": len(chosen_rows),
+        "importance": [[*head, value] for head, value in found.items()],
+        "curve": [{"without": p.without, "share": p.share, **p.measures} for p in points],
+        "cut": [list(head) for head in chosen],
+        **told,
+    }
+    print_json(values) if json else show(found, chosen, points, told)
+    return 0
+
+
+def cut(task: Task, rows: list[Any], chosen: list[Head], output: Path | None) -> dict[str, Any]:
+    """The model before and after, measured; written if there is a place for it."""
+    from ..explain.importance import prune as cut_out
+    from ..train.state import write_model
+
+    before = measured(task, rows)
+    cut_out(task.model, chosen)
+    after = measured(task, rows)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        write_model(output, task)
+    return {"before": before, "after": after, "output": None if output is None else str(output)}
+
+
+def measured(task: Task, rows: list[Any]) -> dict[str, float]:
+    """Size, loss, metrics and speed."""
+    from ..train.evaluation import evaluate
+
+    found, seconds = {}, []
+    for _ in range(TIMED):
+        started = time.perf_counter()
+        found = evaluate(task, rows)
+        seconds.append(time.perf_counter() - started)
+    found.pop("rows", None)
+    return {"parameters": task.model.num_parameters(), **found, "rows_per_second": len(rows) / min(seconds)}
+
+
+def show(found: dict[Head, float], chosen: list[Head], points: list[Point], told: dict[str, Any]) -> None:
+    print_heading("importance of heads, the layers from top to bottom")
+    by_layer: dict[tuple[int, str], list[str]] = {}
+    for head, value in found.items():
+        mark = "*" if head in chosen else ""
+        by_layer.setdefault((head.layer, head.kind), []).append(f"{value:.2e}{mark}")
+    widest = max(map(len, by_layer.values()))
+    rows = [
+        (layer if kind == "attention" else f"{layer} cross", *cells, *[""] * (widest - len(cells)))
+        for (layer, kind), cells in by_layer.items()
+    ]
+    print_table(("layer", *map(str, range(widest))), rows, right=range(1, widest + 1))
+    print(f"* the {len(chosen)} of {len(found)} heads that are needed least")
+    if points:
+        print_heading("without the least important heads")
+        names = [name for name in points[0].measures if name != "rows"]
+        cells = [(p.without, f"{p.share:.0%}", *(f"{p.measures[name]:.4f}" for name in names)) for p in points]
+        print_table(("heads", "share", *names), cells, right=range(len(names) + 2))
+    print_heading("before and after")
+    names = list(told["before"])
+    print_table(
+        ("", *names),
+        [(when, *(shown(name, told[when][name]) for name in names)) for when in ("before", "after")],
+        right=range(1, len(names) + 1),
+    )
+    if told["output"]:
+        print(f"wrote {told['output']}")
+
+
+def shown(name: str, value: float) -> str:
+    return f"{value:,}" if name == "parameters" else f"{value:,.1f}" if name == "rows_per_second" else f"{value:.4f}"
