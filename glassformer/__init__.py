@@ -48,6 +48,7 @@ _HOMES = {
         DistilBertForMultipleChoice DistilBertForTokenClassification DistilBertForQuestionAnswering""",
     "models.openai_gpt": """OpenAIGPTConfig OpenAIGPTModel OpenAIGPTPreTrainedModel OpenAIGPTLMHeadModel
         OpenAIGPTForSequenceClassification""",
+    "models.rnn": "RNNConfig RNNForSeq2SeqLM",
     "models.transformer": "TransformerConfig TransformerForSeq2SeqLM",
     "models.transformer_layers": "EncoderLayer DecoderLayer TransformerEncoderLayer TransformerDecoderLayer",
     "models.transformer_tutorial": "Transformer",

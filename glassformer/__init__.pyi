@@ -220,6 +220,8 @@ from .models.outputs import (
 )
 from .models.parameters import count_parameters as count_parameters
 from .models.parameters import freeze as freeze
+from .models.rnn import RNNConfig as RNNConfig
+from .models.rnn import RNNForSeq2SeqLM as RNNForSeq2SeqLM
 from .models.transformer import TransformerConfig as TransformerConfig
 from .models.transformer import TransformerForSeq2SeqLM as TransformerForSeq2SeqLM
 from .models.transformer_layers import DecoderLayer as DecoderLayer

@@ -19,7 +19,7 @@ from .constraints import constrained_beam_search
 from .contrastive import contrast
 from .job import Found, GenerateOutput, Job, assemble
 from .processors import rules_for
-from .reader import Reader, Rereader
+from .reader import Reader, Rereader, StateReader
 from .sampling import make_generators
 from .search import one_by_one
 from .settings import merge, resolve
@@ -87,8 +87,11 @@ class Generation:
             words=model.config.vocab_size,
         )
 
-    def make_reader(self, room: int) -> Reader | Rereader:
-        return (Reader if self.job.settings.use_cache else Rereader)(self.model, room, dict(self.source))
+    def make_reader(self, room: int) -> Reader | Rereader | StateReader:
+        if not self.job.settings.use_cache:
+            return Rereader(self.model, room, dict(self.source))
+        by_state = getattr(self.model.reading_body, "keeps_state", False)
+        return (StateReader if by_state else Reader)(self.model, room, dict(self.source))
 
     def steps(self) -> Iterator[list[tuple[int, int]]]:
         """The (sequence, token) pairs of every step; returns what was found."""

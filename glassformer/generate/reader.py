@@ -107,6 +107,42 @@ class Reader:
         self.source = {name: value[rows] for name, value in self.source.items()}
 
 
+class StateReader:
+    """Reads on from the state that a recurrent decoder keeps; every leaf has its own."""
+
+    def __init__(self, model, room: int, source: dict[str, Tensor]):
+        self.model, self.body = model, model.reading_body
+        self.source = source
+        self.memory: Tensor | None = None  # B G layers state
+        self.states: Tensor | None = None  # B G C: what the head read last
+
+    def begin(self, prompts: list[list[int]], leaves: int = 1) -> Tensor:
+        texts = [torch.tensor(prompt, device=self.model.device) for prompt in prompts]
+        ids = pad_sequence(texts, batch_first=True)
+        lengths = torch.tensor([len(text) for text in texts], device=ids.device)
+        real = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+        out = self.body.run(ids, real, **self.source)
+        self.memory = out.pooled[:, None].expand(-1, leaves, -1, -1)
+        self.source.pop("state")
+        self.prompt_states = out.last_hidden_state
+        self.states = out.layout.last(out.rows)[:, None]
+        return self.model.word_logits(self.states[:, 0])
+
+    def read(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor:
+        batch, leaves = tokens.shape
+        if parents is not None:
+            self.memory = self.memory[torch.arange(batch, device=tokens.device)[:, None], parents]
+        source = {name: value.repeat_interleave(leaves, 0) for name, value in self.source.items()}
+        out = self.body.run(tokens.reshape(-1, 1), state=self.memory.flatten(0, 1), **source)
+        self.memory = out.pooled.unflatten(0, (batch, leaves))
+        self.states = out.rows.view(batch, leaves, -1)
+        return self.model.word_logits(out.rows).view(batch, leaves, -1)
+
+    def select(self, rows: Tensor) -> None:
+        self.memory, self.states = self.memory[rows], self.states[rows]
+        self.source = {name: value[rows] for name, value in self.source.items()}
+
+
 class Rereader:
     """Reads without a cache, everything again at every step: slow, simple, and what `Reader` must be equal to."""
 

@@ -39,10 +39,12 @@ from .openai_gpt import (
     OpenAIGPTLMHeadModel,
     OpenAIGPTModel,
 )
+from .rnn import RNNConfig, RNNForSeq2SeqLM
 from .transformer import TransformerConfig, TransformerForSeq2SeqLM
 
 CONFIGS: dict[str, type[PretrainedConfig]] = {
-    kind.model_type: kind for kind in (BertConfig, DistilBertConfig, GPT2Config, OpenAIGPTConfig, TransformerConfig)
+    kind.model_type: kind
+    for kind in (BertConfig, DistilBertConfig, GPT2Config, OpenAIGPTConfig, RNNConfig, TransformerConfig)
 }
 HUB_ARGUMENTS = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
 
@@ -176,4 +178,4 @@ class AutoModelForQuestionAnswering(AutoBase):
 
 
 class AutoModelForSeq2SeqLM(AutoBase):
-    models = {TransformerConfig: TransformerForSeq2SeqLM}
+    models = {RNNConfig: RNNForSeq2SeqLM, TransformerConfig: TransformerForSeq2SeqLM}

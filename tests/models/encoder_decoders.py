@@ -54,4 +54,33 @@ TRANSFORMER = EncoderDecoder(
     ),
 )
 
-ENCODER_DECODERS = [TRANSFORMER]
+
+def tiny_rnn(**fields: Any) -> glassformer.RNNConfig:
+    shape = {
+        "vocab_size": 60,
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "max_position_embeddings": 40,
+        "initializer_range": 1.0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    return glassformer.RNNConfig(**{**shape, **fields})
+
+
+RNN = EncoderDecoder(
+    model_type="rnn",
+    model=glassformer.RNNForSeq2SeqLM,
+    tiny=tiny_rnn,
+    variants={
+        "bahdanau": {},
+        "no attention": {"attention": "none"},
+        "lstm, dot": {"cell": "lstm", "attention": "luong_dot"},
+        "general": {"attention": "luong_general", "share_embeddings": False, "source_vocab_size": 70},
+        "concat": {"attention": "luong_concat", "tie_word_embeddings": False},
+        "convolutional": {"encoder_type": "convolutional", "cell": "lstm"},
+    },
+    published=(glassformer.RNNConfig(), 4_402_177),  # counted by hand: none was published
+)
+
+ENCODER_DECODERS = [TRANSFORMER, RNN]
