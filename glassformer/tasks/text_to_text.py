@@ -23,6 +23,7 @@ from .options import switch
 from .writing import WritingOptions, WritingTask
 
 TARGET_FOLDER = "target_tokenizer"  # where a model's folder keeps the vocabulary of the target, if it is another one
+REMEMBERED = 200_000  # pairs whose tokens are kept in memory
 LONGEST = 256  # tokens that are written when nobody says how many
 
 
@@ -112,9 +113,17 @@ class TextToText(WritingTask):
             raise InputError("the source is empty: there is nothing to read")
 
     def encode(self, row: Row) -> list[Example]:
-        encoded = self.fit(self.prefix + row["source"], cut=self.options.truncation)
-        target = row.get("target")
-        return [Pair(encoded, {} if target is None else {"labels": self.words_of(target)})]
+        source, target = self.prefix + row["source"], row.get("target")
+        if target is None:
+            return [Pair(self.fit(source, cut=self.options.truncation))]
+        known = self.kept.setdefault("pairs", {})  # those to learn from are read in every epoch
+        key = (source, target, self.options.truncation, self.options.split_special_tokens)
+        made = known.get(key)
+        if made is None:
+            made = self.fit(source, cut=self.options.truncation), self.words_of(target)
+            if len(known) < REMEMBERED:
+                known[key] = made
+        return [Pair(made[0], {"labels": made[1]})]
 
     def words_of(self, target: Any) -> list[int]:
         """A target as it is to be written, with its end."""

@@ -1,0 +1,130 @@
+"""Where a translator looks: the weights, the pictures, the page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import zlib
+
+import pytest
+import torch
+
+import glassformer
+from glassformer import (
+    BertTokenizer,
+    RNNConfig,
+    RNNForSeq2SeqLM,
+    TransformerConfig,
+    TransformerForSeq2SeqLM,
+    Translation,
+)
+from glassformer.explain.alignment import align, alignment_page, draw_alignment, draw_heads, grey_png, write_page
+
+HOSTILE = "<script>alert(1)</script>"
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *"abcde",
+    "<",
+    ">",
+    "script",
+    "&",
+    '"',
+    "$",
+    "alert",
+    "(",
+    ")",
+    "/",
+]
+
+
+@pytest.fixture
+def task():
+    torch.manual_seed(0)
+    tokenizer = BertTokenizer(vocab={word: i for i, word in enumerate(WORDS)})
+    config = TransformerConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_attention_heads=2,
+        num_hidden_layers=2,
+        num_decoder_layers=3,
+        intermediate_size=24,
+        max_position_embeddings=32,
+        bos_token_id=2,
+        eos_token_id=3,
+    )
+    model = TransformerForSeq2SeqLM(config).eval()
+    return Translation(model, tokenizer, max_new_tokens=6, suppress_tokens=[0, 1, 2, 4])
+
+
+def test_the_weights_are_those_of_the_words_that_were_written(task):
+    seen = align(task, "a b c")
+    assert seen.source == ["[CLS]", "a", "b", "c", "[SEP]"]
+    assert seen.read_back[0] == "[CLS]"
+    assert seen.read_back[1:] == seen.target[:-1]
+    length = len(seen.target)
+    assert seen.cross.shape == (3, 2, length, 5)
+    assert seen.encoder.shape == (2, 2, 5, 5)
+    assert seen.decoder.shape == (3, 2, length, length)
+    assert seen.mean.shape == (length, 5)
+    for weights in (seen.cross, seen.encoder, seen.decoder):
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    assert not seen.decoder.triu(1).any()
+    (pipe,) = glassformer.pipeline("translation", model=task.model, tokenizer=task.tokenizer)(
+        "a b c", max_new_tokens=6, suppress_tokens=[0, 1, 2, 4]
+    )
+    assert seen.written == pipe["translation_text"]
+    ids = torch.tensor([task.tokenizer.convert_tokens_to_ids(seen.source)])
+    read = torch.tensor([task.tokenizer.convert_tokens_to_ids(seen.read_back)])
+    again = task.model(ids, decoder_input_ids=read, output_attentions=True)
+    torch.testing.assert_close(seen.cross[1, 0], again.cross_attentions[1][0, 0].detach())
+
+
+def test_the_page_is_one_file_that_runs_nothing(task, tmp_path):
+    page = alignment_page([align(task, HOSTILE), align(task, 'a & "b"')], title=HOSTILE, note=HOSTILE)
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert " style=" not in page
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:" in page
+    assert page.count("<figure>") == 2 * 2 * (3 + 2 + 3)
+    assert page.count("<section>") == 2
+    assert write_page([align(task, "a")], tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype")
+
+
+def test_a_grey_picture_holds_the_weights():
+    weights = torch.tensor([[0.0, 1.0, 0.5], [0.25, 0.75, 0.0]])
+    data = grey_png(weights)
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    size = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    assert size == (3, 2)
+    start = data.index(b"IDAT") + 4
+    assert zlib.decompress(data[start : data.index(b"IEND") - 8]) == bytes([0, 255, 0, 128, 0, 191, 64, 255])
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_pictures(task, tmp_path, suffix):
+    pytest.importorskip("matplotlib")
+    seen = align(task, "a $ b")
+    beginning = {".png": b"\x89PNG", ".svg": b"<?xml"}[suffix]
+    assert draw_alignment(seen, tmp_path / f"one{suffix}").read_bytes().startswith(beginning)
+    assert draw_heads(seen, "encoder", tmp_path / f"all{suffix}").read_bytes().startswith(beginning)
+
+
+def test_what_cannot_be_drawn_is_told(task, tmp_path):
+    pytest.importorskip("matplotlib")
+    seen = align(task, "a")
+    with pytest.raises(glassformer.InputError, match=r"written as .png or .svg, got 'one.txt'"):
+        draw_alignment(seen, tmp_path / "one.txt")
+    with pytest.raises(glassformer.InputError, match="did you mean 'encoder'"):
+        draw_heads(seen, "encodr", tmp_path / "one.png")
+    config = RNNConfig(vocab_size=len(WORDS), hidden_size=8, num_hidden_layers=1, bos_token_id=2, eos_token_id=3)
+    with pytest.raises(glassformer.InputError, match="no attention in every layer"):
+        align(Translation(RNNForSeq2SeqLM(config), task.tokenizer, max_new_tokens=3), "a")
