@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 from ..errors import TrainingError
 
+SILENCE = re.compile("gloo|nccl|connection|timed? ?out|peer", re.IGNORECASE)  # how a lost rank is told by torch
 BUCKET = 32 * 2**20  # bytes of gradients that travel together
 
 
@@ -30,6 +32,7 @@ class Ranks:
     rank: int = 0
     size: int = 1
     device: torch.device = torch.device("cpu")  # where values must lie to travel
+    shards: bool = False  # whether each holds a part of the model, and gradients are summed on the way back
 
     @property
     def leads(self) -> bool:
@@ -47,7 +50,7 @@ class Ranks:
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Give every rank the gradient of the whole step. What got none on any rank stays without."""
-        if self.size == 1:
+        if self.size == 1 or self.shards:
             return
         listed = list(parameters)
         reached = torch.tensor([float(each.grad is not None) for each in listed], device=self.device)
@@ -92,6 +95,18 @@ def heard() -> Iterator[None]:
     except (RuntimeError, ConnectionError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TrainingError(f"the other ranks do not answer, one has died or hangs: {reason}") from error
+
+
+@contextlib.contextmanager
+def heard_among() -> Iterator[None]:
+    """The same around code that can fail for other reasons too."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not SILENCE.search(str(error)):
+            raise
+        with heard():
+            raise
 
 
 def buckets(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:

@@ -61,6 +61,7 @@ class TrainSettings:
     precision: str = "fp32"
     gradient_checkpointing: bool = False
     device: str = "auto"
+    fully_shard: bool = False  # under torchrun: split the model over the ranks, for one that is too large for a device
     rank_timeout: float = 600.0  # seconds after which a silent rank ends the job
 
     logging_steps: int = 10
@@ -103,9 +104,20 @@ class TrainSettings:
             between(name, getattr(self, name), low, high)
         if self.max_grad_norm is not None:
             between("max_grad_norm", self.max_grad_norm, 0.0, math.inf)
-        for name in ("class_weights", "gradient_checkpointing", "load_best_model_at_end", "tensorboard", "report"):
+        for name in (
+            "class_weights",
+            "fully_shard",
+            "gradient_checkpointing",
+            "load_best_model_at_end",
+            "tensorboard",
+            "report",
+        ):
             one_of(name, getattr(self, name), (True, False))
         one_of("precision", self.precision, PRECISIONS)
+        if self.fully_shard and self.precision == "fp16":
+            raise InputError(
+                "fully_shard goes with fp32 or bf16: what overflows in fp16 would be told on one rank alone"
+            )
         self.check_schedule()
         if not isinstance(self.freeze, tuple) or not all(isinstance(part, str) for part in self.freeze):
             raise InputError(f"freeze takes names of parts of the model, got {self.freeze!r}")

@@ -39,6 +39,7 @@ from ..checkpoints.weights import open_weights
 from ..errors import CheckpointError, DamagedFileError, InputError
 from ..models.lora import load_adapter_tensors
 from ..tasks.base import Task
+from .sharding import fill, like, whole
 
 NAME = re.compile(r"checkpoint-(\d+)")
 VALUES, TENSORS = "training_state.json", "training_state.safetensors"
@@ -56,19 +57,21 @@ def checkpoints_in(folder: Path) -> dict[int, Path]:
     return {step: found[step] for step in sorted(found) if (found[step] / VALUES).exists()}
 
 
-def write_model(folder: Path, task: Task) -> None:
-    """The model and its tokenizer, as from_pretrained reads them."""
-    task.trainable.save_pretrained(folder)
+def write_model(folder: Path, task: Task, model: nn.Module) -> None:
+    """The model, which may be a copy of the task's own, and its tokenizer, as from_pretrained reads them."""
+    model.save_pretrained(folder)
     task.save_tokenizers(folder)
 
 
-def write_checkpoint(folder: Path, step: int, task: Task, tensors: dict[str, Tensor], values: dict[str, Any]) -> Path:
+def write_checkpoint(
+    folder: Path, step: int, task: Task, model: nn.Module, tensors: dict[str, Tensor], values: dict[str, Any]
+) -> Path:
     """Write checkpoint-STEP; whatever happens, it is there complete or not at all, and older ones are untouched."""
     final = folder / f"checkpoint-{step}"
     make_folder(folder)
     temporary = temporary_beside(final)
     try:
-        write_model(make_folder(temporary), task)
+        write_model(make_folder(temporary), task, model)
         with open_atomically(temporary / TENSORS) as file:
             write_safetensors(file, tensors)
         write_atomically(temporary / VALUES, json.dumps({"format": FORMAT, **values}))
@@ -145,7 +148,7 @@ def load_model(folder: Path, task: Task) -> None:
         load_adapter_tensors(task.model, folder)
         return
     stored = type(live).from_pretrained(folder, dtype=task.model.dtype)
-    live.load_state_dict(stored.state_dict())
+    fill(live, stored.state_dict())
 
 
 # --- optimizer ---------------------------------------------------------------------------------------------------
@@ -157,7 +160,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     for group in optimizer.param_groups:
         for name, parameter in zip(group["names"], group["params"], strict=True):
             for key, value in optimizer.state.get(parameter, {}).items():
-                found[f"{key}:{name}"] = value.detach().clone().contiguous()
+                found[f"{key}:{name}"] = whole(value.detach()).clone().contiguous()
     return found
 
 
@@ -173,8 +176,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor])
             if wrong:
                 raise InputError(f"the checkpoint's {wrong[0]} of {name} has another shape than the parameter")
             optimizer.state[parameter] = {
-                key: value.clone() if key == "step" else value.to(parameter.device, copy=True)
-                for key, value in state.items()
+                key: value.clone() if key == "step" else like(value, parameter).clone() for key, value in state.items()
             }
             if not state:
                 del optimizer.state[parameter]

@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 from ..errors import TrainingError
 from ..tasks.base import Task
 from ..tasks.batch import Batch, Example
-from .ranks import ALONE, Ranks
+from .ranks import ALONE, Ranks, heard_among
 
 SHOWN_ROWS = 8
 
@@ -52,7 +52,7 @@ def take_step(
     """
     device = next(model.parameters()).device
     scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
-    batches = [batch for batch in batches if batch.targets_count]
+    batches = [batch for batch in batches if batch.targets_count or ranks.shards]  # shards are computed together
     tokens = [sum(batch.lengths) for batch in batches]
     positions = [sum(x.numel() for name, x in batch.inputs.items() if name.endswith("input_ids")) for batch in batches]
     counts = ranks.sum([sum(batch.targets_count for batch in batches), sum(tokens), sum(positions)])
@@ -64,19 +64,20 @@ def take_step(
     losses = []
     for batch in batches:
         with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
-            loss = task.loss(model, batch.to(device), reduction="sum") / targets
-        scaler.scale(loss).backward()
+            loss = task.loss(model, batch.to(device), reduction="sum") * bool(batch.targets_count) / targets
+        with heard_among():
+            scaler.scale(loss * ranks.size if ranks.shards else loss).backward()  # shards are averaged on the way
         losses.append(loss.detach())
     (total,) = ranks.sum([float(torch.stack(losses).sum()) if losses else 0.0])
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     ranks.sum_gradients(parameters)
     scaler.unscale_(optimizer)
-    norm = float(clip_grad_norm_(parameters, math.inf if clip is None else clip))
+    norm = norm_of(clip_grad_norm_(parameters, math.inf if clip is None else clip))
     overflowed = scaler.is_enabled() and not math.isfinite(norm)
     if not math.isfinite(total) or not (math.isfinite(norm) or overflowed):
         optimizer.zero_grad(set_to_none=True)
         what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient is not finite ({norm})"
-        found = list(bad_rows(task, model, batches, precision))
+        found = [] if ranks.shards else list(bad_rows(task, model, batches, precision))
         raise TrainingError(f"{what}, and the weights were not changed. {told(found, batches, name_row)}")
     scaler.step(optimizer)
     scaler.update()
@@ -102,6 +103,11 @@ def rows_of(batch: Batch) -> list[list[Example]]:
     for example in batch.examples:
         rows.setdefault(example.row, []).append(example)
     return list(rows.values())
+
+
+def norm_of(norm: Tensor) -> float:
+    """A norm as a number, also if each rank holds a part of what it is the norm of."""
+    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
 def is_finite(tensor: Tensor | None) -> bool:

@@ -8,11 +8,12 @@ import math
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from ..checkpoints.files import write_atomically
 from ..errors import GlassformerError, InputError, TrainingError
@@ -26,10 +27,11 @@ from .evaluation import evaluate
 from .log import RunLog
 from .optimizer import AdamW, parameter_groups
 from .preparing import choose_device, freeze_parts, label_weights, signals, smoothed
-from .ranks import Ranks, join_ranks
+from .ranks import ALONE, Ranks, join_ranks
 from .report import write_report
 from .schedule import get_scheduler
 from .settings import TrainSettings
+from .sharding import Sharded
 from .step import StepResult, take_step
 
 log = logging.getLogger("glassformer")
@@ -99,6 +101,12 @@ class Trainer:
         if teacher is not None:
             self.learner = Distillation(self.learner, teacher, distill or DistillSettings(teacher="given"))
         freeze_parts(task, settings)
+        self.sharded: Sharded | None = None
+        if settings.fully_shard:
+            self.ranks.share(self.model.state_dict().values())
+            self.sharded = Sharded(task, self.ranks)
+            self.ranks = replace(self.ranks, shards=True)
+            self.learner = self.sharded.wrapped(self.learner)
         if settings.gradient_checkpointing:
             task.model.gradient_checkpointing_enable()
         self.eval_rows = None if eval_rows is None else list(eval_rows)
@@ -172,12 +180,14 @@ class Trainer:
             self.load(found[max(found)])
         elif not isinstance(resume, bool):
             self.load(Path(resume))
-        elif self.progress.step == 0:
-            self.ranks.share(tensor for tensor in self.model.state_dict().values())
+        elif self.progress.step == 0 and self.sharded is None:
+            self.ranks.share(self.model.state_dict().values())
 
     def learn(self, rows: list[list[int]]) -> StepResult:
         """One update from this rank's share of a step's batches."""
         mine = [self.batches.collate(numbers) for numbers in rows[self.ranks.rank :: self.ranks.size]]
+        if self.sharded is not None and len(mine) < math.ceil(len(rows) / self.ranks.size):
+            mine.append(replace(self.batches.collate(rows[0]), targets_count=0))  # no rank can run a layer alone
         try:
             result = take_step(
                 self.learner,
@@ -270,13 +280,20 @@ class Trainer:
         if judged is None:
             raise InputError("there are no rows to evaluate on: hand some to evaluate, or eval_rows to the Trainer")
         with state.untouched_random_numbers():
+            task, ranks = self.task, self.ranks
+            if self.sharded is not None:
+                task, ranks = self.sharded.wrapped(task), ALONE  # all ranks read all rows, since they run together
             return evaluate(
-                self.task,
+                task,
                 judged,
                 tokens_per_batch=self.settings.tokens_per_batch,
                 batch_size=self.settings.per_device_train_batch_size,
-                ranks=self.ranks,
+                ranks=ranks,
             )
+
+    def whole_model(self) -> nn.Module:
+        """The model as it is written; every rank must ask for it at the same time."""
+        return self.model if self.sharded is None else self.sharded.gathered()
 
     def finish(self, stopped_by: str | None) -> TrainResult:
         progress = self.progress
@@ -299,12 +316,13 @@ class Trainer:
             count_parameters(self.model, trainable=True),
         )
         if ended:
-            self.together(lambda: self.write_end(result))
+            model = self.whole_model()
+            self.together(lambda: self.write_end(model, result))
         return result
 
-    def write_end(self, result: TrainResult) -> None:
+    def write_end(self, model: nn.Module, result: TrainResult) -> None:
         """The trained model, how its training went, and last the file that says that it is done."""
-        state.write_model(self.folder, self.task)
+        state.write_model(self.folder, self.task, model)
         if self.settings.report:
             write_report(self.folder, self.settings, result.best)
         write_atomically(self.folder / RESULT, json.dumps(vars(result), indent=2) + "\n")
@@ -328,9 +346,12 @@ class Trainer:
             "metrics": self.metrics,
         }
 
-        def write() -> None:
+        model, tensors = self.whole_model(), {}
+        if self.ranks.leads or self.sharded is not None:
             tensors = state.optimizer_tensors(self.optimizer)
-            state.write_checkpoint(self.folder, progress.step, self.task, tensors, values)
+
+        def write() -> None:
+            state.write_checkpoint(self.folder, progress.step, self.task, model, tensors, values)
             best = None if progress.best is None else progress.best["step"]
             state.remove_old(self.folder, self.settings.save_total_limit, best)
 

@@ -15,6 +15,7 @@ import torch
 import glassformer
 from glassformer.train import state
 from glassformer.train.evaluation import evaluate
+from glassformer.train.log import read_log
 from glassformer.train.trainer import Trainer
 
 from .small import NO_DROPOUT, ROWS, classifier, same, weights
@@ -26,13 +27,17 @@ SCRIPT = """
 import os, sys, time, torch
 torch.set_num_threads(1)
 from pathlib import Path
-from tests.train.small import ROWS, classifier
+from tests.train.small import ROWS, TEXTS, classifier, writer
 from tests.train.test_resume import settings
 from glassformer.train.trainer import Trainer
 folder, options, resume = Path(sys.argv[1]), eval(sys.argv[2]), eval(sys.argv[3])
 rank, fault = int(os.environ["RANK"]), options.pop("fault", None)
-task = classifier(folder / "vocabulary", seed=rank, **options.pop("model", {}))  # ranks begin with other weights
-trainer = Trainer(task, ROWS, ROWS[:5], settings(folder / options.pop("run"), **options))
+torch.manual_seed(5 + rank)
+rows, make = (TEXTS, writer) if options.pop("kind", "") == "writer" else (ROWS, classifier)
+task = make(folder / "vocabulary", **options.pop("model", {}))
+for parameter in task.model.parameters():
+    parameter.data += 0.01 * rank  # ranks begin with other weights
+trainer = Trainer(task, rows, rows[:5], settings(folder / options.pop("run"), **options))
 if fault and rank == 1:
     learn = trainer.learn
     def faulty(rows):
@@ -119,3 +124,52 @@ def test_a_rank_that_fails_ends_the_job(tmp_path, fault):
         finish(start(tmp_path, run="run", resume=True, **options))
         finish(start(tmp_path, run="whole", **options))
         assert same(stored(tmp_path / "run"), stored(tmp_path / "whole"))
+
+
+def stored_writer(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(glassformer.AutoModelForCausalLM.from_pretrained(folder).state_dict())
+
+
+@pytest.mark.parametrize("kind, read", [("classifier", stored), ("writer", stored_writer)])
+def test_a_split_model_learns_what_a_whole_one_does(tmp_path, kind, read):
+    """Also a task that calls the body itself, and a last step in which one rank has no rows."""
+    same_for_both = {"gradient_accumulation_steps": 1, "max_steps": 6, "save_steps": 1000, "kind": kind}
+    model = NO_DROPOUT if kind == "classifier" else {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    whole = finish(start(tmp_path, run="whole", model=model, **same_for_both))
+    split = finish(start(tmp_path, run="split", model=model, fully_shard=True, **same_for_both))
+    mine, right = read(tmp_path / "split"), read(tmp_path / "whole")
+    assert all(torch.allclose(mine[name], right[name], atol=2e-4) for name in right)
+    norms = [[line.get("grad_norm") for line in read_log(tmp_path / run / "log.jsonl")] for run in ("split", "whole")]
+    assert norms[0] == pytest.approx(norms[1], rel=1e-3)  # Adam would hide a wrong factor
+    told = [eval(line.split(maxsplit=2)[2]) for line in (*whole, *split)]
+    assert all(metrics == pytest.approx(told[0], abs=1e-4) for metrics in told)
+
+
+def test_a_split_model_goes_on_bit_for_bit(tmp_path):
+    options = {"gradient_accumulation_steps": 2, "max_steps": 5, "fully_shard": True}
+    finish(start(tmp_path, run="whole", **options))
+    folder = tmp_path / "whole" / "checkpoint-3"
+    assert sorted(path.name for path in folder.iterdir())[:2] == ["config.json", "model.safetensors"]
+    finish(start(tmp_path, run="again", resume=str(folder), **options))
+    assert same(stored(tmp_path / "again" / "checkpoint-5"), stored(tmp_path / "whole" / "checkpoint-5"))
+    tensors, right = (state.read_checkpoint(tmp_path / run / "checkpoint-5")[0] for run in ("again", "whole"))
+    assert same(tensors, right)
+
+
+@pytest.mark.parametrize("fault", ["dies", "hangs"])
+def test_a_rank_that_fails_ends_the_job_of_a_split_model(tmp_path, fault):
+    options = {"gradient_accumulation_steps": 1, "max_steps": 5, "fully_shard": True}
+    started = start(tmp_path, run="run", fault=fault, rank_timeout=8.0, **options)
+    try:
+        _, told = started[0].communicate(timeout=300)
+    finally:
+        started[1].send_signal(signal.SIGKILL)
+        started[1].communicate()
+    assert started[0].returncode == 1
+    assert "TrainingError: step 3: the other ranks do not answer" in told
+    assert list(state.checkpoints_in(tmp_path / "run")) == [1, 2]
+
+
+def test_a_model_is_split_among_several_ranks_only(tmp_path):
+    with pytest.raises(glassformer.InputError, match="start them with torchrun"):
+        Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", fully_shard=True))
