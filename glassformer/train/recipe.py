@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.files import reason_of
+from ..data.shuffle import shuffle
 from ..errors import ConfigError, InputError, nearest, refuse_unknown
 from ..text.options import one_of, whole
 from .settings import TrainSettings
@@ -61,6 +62,7 @@ class DataSettings:
     format: str | None = None
     header: bool | None = None
     limit: int | None = None  # so many of the training rows, drawn at random, the same ones in every run
+    eval_limit: int | None = None  # the same of the evaluation rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +185,7 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     if data.eval is not None and data.eval_fraction is not None:
         raise ConfigError(f"{where}: give data.eval or data.eval_fraction, not both")
     whole("data.limit", data.limit, 1)
+    whole("data.eval_limit", data.eval_limit, 1)
     one_of("from_scratch", values.get("from_scratch", False), (True, False))
     if values.get("from_scratch") and "lora" in values:
         raise ConfigError(f"{where}: an adapter stands on trained weights; give from_scratch or [lora], not both")
@@ -250,7 +253,7 @@ def toml_value(value: Any) -> str:
 def build(recipe: Recipe) -> Trainer:
     """The trainer of a recipe, with its rows read and its model loaded."""
     from ..data.readers import read_rows
-    from ..data.shuffle import shuffle, split
+    from ..data.shuffle import split
     from ..models.lora import add_lora
     from ..tasks.registry import task_class
     from .state import seed_all
@@ -265,8 +268,7 @@ def build(recipe: Recipe) -> Trainer:
     config = {**new_labels(recipe, rows), **recipe.config}
     if data.eval_fraction is not None:
         rows, eval_rows = map(list, split(rows, data.eval_fraction, recipe.train.seed))
-    if data.limit is not None:
-        rows = list(itertools.islice(shuffle(rows, len(rows), seed=0), data.limit))
+    rows, eval_rows = drawn(rows, data.limit), drawn(eval_rows, data.eval_limit)
     seed_all(recipe.train.seed)  # weights that are drawn belong to the run
     if recipe.from_scratch:
         task = new_task(kind, recipe, config)
@@ -279,6 +281,13 @@ def build(recipe: Recipe) -> Trainer:
         teacher = kind.from_pretrained(recipe.distill.teacher).model
         kind(teacher, task.tokenizer).refuse_untrained()
     return Trainer(task, rows, eval_rows, recipe.train, teacher=teacher, distill=recipe.distill)
+
+
+def drawn(rows: Any, limit: int | None) -> Any:
+    """So many rows, drawn at random and always the same; all of them without a limit."""
+    if limit is None or rows is None:
+        return rows
+    return list(itertools.islice(shuffle(rows, len(rows), seed=0), limit))
 
 
 def new_task(kind: type[Task], recipe: Recipe, config: dict[str, Any]) -> Task:

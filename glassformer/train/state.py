@@ -57,9 +57,9 @@ def checkpoints_in(folder: Path) -> dict[int, Path]:
     return {step: found[step] for step in sorted(found) if (found[step] / VALUES).exists()}
 
 
-def write_model(folder: Path, task: Task, model: nn.Module) -> None:
-    """The model, which may be a copy of the task's own, and its tokenizer, as from_pretrained reads them."""
-    model.save_pretrained(folder)
+def write_model(folder: Path, task: Task, model: nn.Module | None = None) -> None:
+    """The task's model, or a copy of it in one piece, and its tokenizer, as from_pretrained reads them."""
+    (task.trainable if model is None else model).save_pretrained(folder)
     task.save_tokenizers(folder)
 
 

@@ -169,5 +169,6 @@ def test_a_new_head_belongs_to_the_seed(here):
 
 def test_a_limit_draws_the_same_rows_in_every_run(here):
     drawn = [row["text"] for row in build_with(data__limit=4).batches.rows]
+    assert len(build_with(data__eval_limit=2).eval_rows) == 2
     assert len(drawn) == 4 and drawn != [row["text"] for row in ROWS[:4]]
     assert drawn == [row["text"] for row in build_with(data__limit=4, seed=9).batches.rows]
