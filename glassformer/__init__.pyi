@@ -240,10 +240,12 @@ from .nn.quantize import quantize as quantize
 from .tasks.base import Task as Task
 from .tasks.feature_extraction import FeatureExtraction as FeatureExtraction
 from .tasks.fill_mask import FillMask as FillMask
+from .tasks.masked_language_modeling import MaskedLanguageModeling as MaskedLanguageModeling
 from .tasks.multiple_choice import MultipleChoice as MultipleChoice
 from .tasks.next_sentence import NextSentence as NextSentence
 from .tasks.pipeline import Pipeline as Pipeline
 from .tasks.pipeline import pipeline as pipeline
+from .tasks.pre_training import PreTraining as PreTraining
 from .tasks.question_answering import QuestionAnswering as QuestionAnswering
 from .tasks.sentence_encoder import SentenceEncoder as SentenceEncoder
 from .tasks.sentence_similarity import SentenceSimilarity as SentenceSimilarity
@@ -263,6 +265,7 @@ from .text.distilbert import (
     DistilBertTokenizerFast as DistilBertTokenizerFast,
 )
 from .text.encoding import BatchEncoding as BatchEncoding
+from .text.fresh import train_tokenizer as train_tokenizer
 from .text.gpt2 import GPT2Tokenizer as GPT2Tokenizer
 from .text.gpt2 import GPT2TokenizerFast as GPT2TokenizerFast
 from .text.openai_gpt import OpenAIGPTTokenizer as OpenAIGPTTokenizer

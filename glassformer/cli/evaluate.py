@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from ..errors import InputError
 from .reading import Reading
 from .show import print_json, print_table
 
@@ -21,6 +22,7 @@ def evaluate(
     header: Literal["guess", "yes", "no"] = "guess",
     tokens_per_batch: Annotated[int, arg(metavar="N")] = 4096,
     truncation: bool = False,
+    option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
     json: bool = False,
 ) -> int:
     """Measure a model on rows with answers: the loss and the task's own metrics.
@@ -28,6 +30,7 @@ def evaluate(
     examples:
       glass evaluate text-classification ./run --data dev.tsv
       glass evaluate ner ./run --data dev.conll --json
+      glass evaluate text-generation ./run --data book.txt --option documents=file --option overlap=64
 
     Args:
         task: A task such as text-classification.
@@ -38,14 +41,21 @@ def evaluate(
         header: Whether the first line of a csv or tsv file names its columns.
         tokens_per_batch: How many tokens are read at once at most.
         truncation: Cut texts that are longer than the model, which are refused otherwise.
+        option: An option of the task, as [options] of a recipe has it. Can be given several times.
         json: Print JSON.
     """
     from ..tasks.registry import task_class
     from ..train.evaluation import evaluate as measure
+    from ..train.recipe import parse_value
 
     kind = task_class(task)
     rows = Reading(data, column, format, header).rows(kind.columns.all)
     options = {"truncation": True} if truncation else {}
+    for given in option:
+        name, equals, value = given.partition("=")
+        if not equals or not name:
+            raise InputError(f"--option takes NAME=VALUE, got {given!r}")
+        options[name.replace("-", "_")] = parse_value(value)
     judged = kind.from_pretrained(model, **options)
     judged.refuse_untrained()
     found = measure(judged, list(rows), tokens_per_batch=tokens_per_batch)

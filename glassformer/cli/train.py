@@ -56,7 +56,7 @@ def train(
     if check_resume:
         return prove(recipe, json)
 
-    from ..train.recipe import build
+    from ..train.build import build
 
     trainer = build(recipe)
     result = trainer.train(resume=resume)

@@ -17,7 +17,7 @@ from ..models.base import PreTrainedModel
 from ..tasks.base import Task
 from ..tasks.run import evaluating
 from ..train.batches import Batches
-from ..train.evaluation import evaluate, summed_loss
+from ..train.evaluation import evaluate, summed
 from .patch import patched
 from .places import CROSS, SELF, heads_of, layers_of
 
@@ -68,11 +68,11 @@ def head_importance(
         raise InputError("there are no rows to measure heads on")
     if method == "gradient":
         return by_gradient(task, rows)
-    before, targets = summed_loss(task, rows, TOKENS, None)
+    before = summed(task, rows, TOKENS, None)
     found, heads = {}, all_heads(task.model)
     for number, head in enumerate(heads):
         with without(task.model, [head]):
-            found[head] = (summed_loss(task, rows, TOKENS, None)[0] - before) / targets
+            found[head] = (summed(task, rows, TOKENS, None)["loss"] - before["loss"]) / before["targets"]
         if told is not None:
             told(number + 1, len(heads))
     return found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import InputError
 from .mask import check_tensor
@@ -22,6 +25,34 @@ def label_loss(logits: Tensor, labels: Tensor) -> Tensor:
     if len(wrong):
         raise InputError(f"label {int(labels[wrong[0]])} at place {int(wrong[0])} is not between 0 and {classes - 1}")
     return F.cross_entropy(logits.reshape(-1, classes), labels, ignore_index=IGNORED)
+
+
+def sampled_word_loss(rows: Tensor, scorer: nn.Linear, labels: Tensor, count: int) -> Tensor:
+    """The summed loss of every word, compared with `count` words and not with all: N C and N -> a number.
+
+    Half of them are the first of the vocabulary, which should begin with the most frequent ones, and are always there;
+    the others are drawn anew each time and stand for all the rest. So the sum over the vocabulary is estimated without
+    bias, and no word is compared with itself.
+    """
+    size = scorer.out_features
+    if count >= size:
+        return F.cross_entropy(scorer(rows), labels, reduction="sum")
+    common = count // 2
+    rest = common + torch.randperm(size - common, device=rows.device)[: count - common]
+    words = torch.cat((torch.arange(common, device=rows.device), rest))  # W
+    bias, own_bias = (None, 0.0) if scorer.bias is None else (scorer.bias[words], scorer.bias[labels])
+    own = (rows * scorer.weight[labels]).sum(-1).float() + own_bias  # N
+    scores = F.linear(rows, scorer.weight[words], bias).float()  # N W
+    places = torch.full((size,), -1, device=rows.device)
+    places[words] = torch.arange(count, device=rows.device)
+    place = places[labels]  # N: where among the words the right one stands, -1 if it does not
+    met, is_rare = place >= 0, labels >= common
+    place = place.clamp(min=0)[:, None]
+    hidden = scores.gather(1, place).masked_fill(met[:, None], -math.inf)
+    scores = scores.scatter(1, place, hidden)
+    stand_for = (size - common - is_rare.int()) / (count - common - (met & is_rare).int())  # N
+    others = torch.stack((own, scores[:, :common].logsumexp(1), scores[:, common:].logsumexp(1) + stand_for.log()), 1)
+    return (others.logsumexp(1) - own).sum()
 
 
 def text_loss(logits: Tensor, labels: Tensor, problem_type: str) -> Tensor:

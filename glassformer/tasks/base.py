@@ -277,6 +277,7 @@ class Task:
         labels = {name: label_tensor([example.labels[name] for example in examples]) for name in known}
         batch = Batch(inputs, labels, examples)
         batch.targets_count = self.count_targets(batch) if labels else 0
+        batch.targets_per_example = batch.targets_count / len(examples)
         return batch
 
     def count_targets(self, batch: Batch) -> int:
@@ -304,6 +305,18 @@ class Task:
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
+    def pieces(self, rows: Sequence[Any], learning: bool = True) -> Sequence[Any]:
+        """What is learnt from, and counted as rows: the rows themselves, or pieces of the text of all of them."""
+        return rows
+
+    def may_begin(self, row: Any) -> bool:
+        """Whether rows that are read together may begin with this one, or it belongs to the one before it."""
+        return True
+
+    def learn_from(self, row: Any, seed: Sequence[int]) -> list[Example]:
+        """What one of `pieces` teaches. What is drawn at random depends on `seed` alone: of the run, epoch and row."""
+        return self.encode(self.read(row))
+
     def loss(self, model: nn.Module, batch: Batch, reduction: str = "sum") -> Tensor:
         """What training makes small: the "sum" over `batch.targets_count` values, or their "mean"."""
         one_of("reduction", reduction, ("sum", "mean"))
@@ -323,6 +336,19 @@ class Task:
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         """The loss of `target_logits`, summed over targets."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it learns")
+
+    def tally(self, model: nn.Module, batch: Batch) -> dict[str, float]:
+        """What evaluation sums over all batches: the loss, how many values it is the sum of, and what `rates` needs."""
+        return {"loss": float(self.loss(model, batch, reduction="sum")), "targets": batch.targets_count}
+
+    @property
+    def rate_names(self) -> tuple[str, ...]:
+        """The names of what `rates` tells."""
+        return ()
+
+    def rates(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """What the sums of `tally` over all batches tell beside the mean loss."""
+        return {}
 
     @property
     def metrics(self) -> tuple[str, ...]:

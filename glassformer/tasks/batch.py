@@ -14,11 +14,29 @@ from ..nn.loss import IGNORED
 from ..text.encoding import Row as Encoded
 
 
+@dataclass(frozen=True)
+class Ids:
+    """Ids that are an input as they are, with the segment of each if there are two."""
+
+    tokens: list[int]
+    segments: list[int] | None = None
+    truncated = False
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def ids(self) -> list[int]:
+        return self.tokens
+
+    def type_ids(self) -> list[int]:
+        return [0] * len(self.tokens) if self.segments is None else self.segments
+
+
 @dataclass(slots=True)
 class Example:
     """One input of the model, without padding: a text, a pair, or one window of a long one."""
 
-    encoded: Encoded
+    encoded: Encoded | Ids
     labels: dict[str, Any] = field(default_factory=dict)  # what the loss compares with, when the row tells it
     window: int = 0  # which of its row's windows or choices this is
     row: int = 0  # which row it belongs to, counted by whoever makes the batches
@@ -35,6 +53,7 @@ class Batch:
     labels: dict[str, Tensor]
     examples: Sequence[Example]
     targets_count: int = 0  # what a summed loss is divided by
+    targets_per_example: float = 1.0  # in the whole step: what a loss of each example weighs beside that of its targets
 
     def to(self, device: torch.device) -> Batch:
         moved = [{name: tensor.to(device) for name, tensor in part.items()} for part in (self.inputs, self.labels)]

@@ -17,6 +17,8 @@ TASKS = {
     "multiple-choice": "multiple_choice.MultipleChoice",
     "next-sentence": "next_sentence.NextSentence",
     "fill-mask": "fill_mask.FillMask",
+    "masked-language-modeling": "masked_language_modeling.MaskedLanguageModeling",
+    "pre-training": "pre_training.PreTraining",
     "text-generation": "text_generation.TextGeneration",
     "translation": "translation.Translation",
     "summarization": "summarization.Summarization",

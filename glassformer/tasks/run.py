@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..data.row import Row as FileRow
 from ..errors import GlassformerError
 from .base import Row, Task
 from .batch import Example
+from .plain_text import located
 
 BUDGET = 2048  # real tokens in a batch
 AHEAD = 16  # budgets of tokens that are read ahead at most
@@ -105,13 +105,6 @@ def encode_chunk(
         except GlassformerError as error:
             return found, located(error, given, number) if numbered else error
     return found, None
-
-
-def located(error: GlassformerError, given: Any, number: int) -> GlassformerError:
-    """The same error with the place of the row: its file and line, else its number."""
-    if isinstance(given, FileRow):
-        return given.fault(str(error))
-    return type(error)(f"row {number}: {error}")
 
 
 def settle(task: Task, pending: list[Pending], budget: int, batch_size: int | None, finish: Callable) -> None:

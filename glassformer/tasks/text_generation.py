@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..generate.conditioning import condition
-from ..nn.loss import IGNORED
-from .base import Columns, Row
-from .batch import Batch, Example
-from .options import switch
+from ..data.corpus import Piece, Pieces
+from ..data.packing import pack
+from ..errors import InputError
+from ..generate.conditioning import condition, control_token
+from ..nn.loss import IGNORED, sampled_word_loss
+from ..text.options import whole
+from .base import Columns, Row, least
+from .batch import Batch, Example, Ids
+from .options import some, switch
+from .plain_text import DocumentOptions, begins_document, read_corpus, read_documents
 from .writing import WritingOptions, WritingTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextGenerationOptions(WritingOptions):
+class TextGenerationOptions(WritingOptions, DocumentOptions):
     """What is done with prompts and texts."""
 
+    context: int | None = None  # tokens that are learnt from at once; longer documents are cut. None: the model's limit
+    line_end: str = ""  # what ends every row in training, such as "<eos>"
+    document_end: str = ""  # what ends every document in training, such as "<|endoftext|>"
+    overlap: int = 0  # when judged: tokens of a document that a piece sees again, as context for those it predicts
+    sampled_words: int | None = None  # in training, compare with so many words of the vocabulary instead of all
     return_full_text: bool = True  # the prompt too
     return_tensors: bool = False  # the tokens in place of the text
     label: str | None = None  # of a model that was trained with control tokens
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        whole("context", self.context, 1)
+        some("overlap", self.overlap, 0)
+        whole("sampled_words", self.sampled_words, 2)
         switch("return_full_text", self.return_full_text)
         switch("return_tensors", self.return_tensors)
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """The ids that are continued."""
-
-    tokens: list[int]
-    truncated = False
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def ids(self) -> list[int]:
-        return self.tokens
-
-    def type_ids(self) -> list[int]:
-        return [0] * len(self.tokens)
 
 
 class TextGeneration(WritingTask):
@@ -63,6 +60,10 @@ class TextGeneration(WritingTask):
     columns = Columns(("text",))
     Options = TextGenerationOptions
 
+    @property
+    def smooths_labels(self) -> bool:
+        return self.options.sampled_words is None
+
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
     def encode(self, row: Row) -> list[Example]:
@@ -74,7 +75,7 @@ class TextGeneration(WritingTask):
             options.label,
             split_special_tokens=options.split_special_tokens,
         )
-        return [Example(Prompt(ids), {"labels": list(ids)})]
+        return [Example(Ids(ids), {"labels": [*ids[1:], IGNORED]})]  # the word after each
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
@@ -96,14 +97,53 @@ class TextGeneration(WritingTask):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def count_targets(self, batch: Batch) -> int:
-        return sum(max(len(example) - 1, 0) for example in batch.examples)
+    def pieces(self, rows: Sequence[Any], learning: bool = True) -> Pieces:
+        """Documents in pieces of the context's length; when judged, a piece may see words of the one before it."""
+        options = self.options
+        context = least(self.limit, options.context)
+        texts, numbers, names = read_documents(self, rows)
+        corpus = read_corpus(self, self.framed(texts, numbers), numbers)
+        table = pack(corpus.bounds, context, 0 if learning else min(options.overlap, context - 1))
+        return Pieces(corpus, table, (table[:, 1] - table[:, 0]).tolist(), names)
+
+    def may_begin(self, row: Any) -> bool:
+        return begins_document(self, row)
+
+    def framed(self, texts: Sequence[str], numbers: Sequence[int]) -> list[str]:
+        """Lines with what stands before every document, and at the end of lines and documents."""
+        options = self.options
+        if options.label is not None and options.split_special_tokens:
+            raise InputError("label puts a special token before every text, and split_special_tokens knows none")
+        before = (
+            "" if options.label is None else self.tokenizer.ids_to_tokens[control_token(self.tokenizer, options.label)]
+        )
+        before += options.prefix or ""
+        found = [text + options.line_end for text in texts]
+        for line, number in enumerate(numbers):
+            if line == 0 or number != numbers[line - 1]:
+                found[line] = before + found[line]
+            if line + 1 == len(numbers) or number != numbers[line + 1]:
+                found[line] += options.document_end
+        return found
+
+    def learn_from(self, row: Piece, seed: Sequence[int]) -> list[Example]:
+        ids = row.corpus.ids[row.first : row.last + 1].tolist()
+        return [Example(Ids(ids[:-1]), {"labels": [IGNORED] * row.seen + ids[row.seen + 1 :]})]
 
     def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Words are scored only where one follows: a vocabulary is many times wider than a model."""
-        following = F.pad(batch.labels["labels"][:, 1:], (0, 1), value=IGNORED)  # B T
         body = model.base_model.run(**batch.inputs, use_cache=False)
-        labels = body.layout.pack(following)  # N
+        labels = body.layout.pack(batch.labels["labels"])  # N
         learnt = labels != IGNORED
-        logits = model.word_logits(body.rows[learnt])
-        return F.cross_entropy(logits, labels[learnt], reduction="sum", label_smoothing=self.label_smoothing)
+        rows, labels = body.rows[learnt], labels[learnt]
+        few = self.options.sampled_words
+        if few is not None and model.training:
+            return sampled_word_loss(rows, model.get_output_embeddings(), labels, few)
+        return F.cross_entropy(model.word_logits(rows), labels, reduction="sum", label_smoothing=self.label_smoothing)
+
+    @property
+    def rate_names(self) -> tuple[str, ...]:
+        return ("perplexity",)
+
+    def rates(self, sums: Mapping[str, float]) -> dict[str, float]:
+        return {"perplexity": math.exp(min(sums["loss"] / sums["targets"], 700.0))}

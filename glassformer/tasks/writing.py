@@ -36,7 +36,9 @@ class WritingTask(Task):
     """A task whose model writes. What the checkpoint's `task_specific_params` say of it counts unless a call says
     otherwise."""
 
-    smooths_labels = True
+    @property
+    def smooths_labels(self) -> bool:
+        return True
 
     @classmethod
     def option_names(cls) -> list[str]:

@@ -191,6 +191,16 @@ class BertTokenizer(LowerCasing, TwoRoads, PreTrainedTokenizer):
         return not self._hidden_pattern.search("".join([char for char in text if char.isprintable()]))
 
     def _readable(self, text: str, split_special_tokens: bool) -> Pieces:
+        if not self.do_basic_tokenize:
+            words = NOT_SPACE.findall(text)
+            longest = self.max_input_chars_per_word
+            if all(word in self.vocab and len(word) <= longest for word in words):  # nothing to cut
+                return Pieces(
+                    [self.vocab[word] for word in words], lambda: self._cut_words(text, split_special_tokens).details()
+                )
+        return self._cut_words(text, split_special_tokens)
+
+    def _cut_words(self, text: str, split_special_tokens: bool) -> Pieces:
         tokens: list[str] = []
         offsets: list[tuple[int, int]] = []
         words: list[int] = []

@@ -103,8 +103,14 @@ class Folder(SpecialTokens):
             "padding_side": self.padding_side,
             "truncation_side": self.truncation_side,
             "clean_up_tokenization_spaces": self.clean_up_tokenization_spaces,
+            **self._parts_without_token(),
             **self.special_tokens_map,
         }
+
+    def _parts_without_token(self) -> dict[str, None]:
+        """The parts that no token plays here, but one would if the files said nothing."""
+        usual = inspect.signature(type(self).__init__).parameters
+        return {name: None for name in NAMES if self._special[name] is None and name in usual and usual[name].default}
 
     def save_vocabulary(
         self, save_directory: str | PathLike[str], filename_prefix: str | None = None

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..data.corpus import Pieces
 from ..data.row import Row as FileRow
 from ..data.shuffle import shuffle
 from ..errors import GlassformerError, InputError
@@ -24,7 +25,8 @@ EPOCHS = 1_000_003  # apart stand the seeds of two runs
 class Batches:
     """The micro-batches of each step; an iterator without end that can be put anywhere.
 
-    All rows are encoded once at the beginning, so that one that cannot be used is told before hours of work.
+    All rows are encoded once at the beginning, so that one that cannot be used is told before hours of work. What a
+    task draws in a row, such as masks, it draws anew in each epoch.
     """
 
     def __init__(
@@ -36,19 +38,27 @@ class Batches:
         rows_at_most: int | None = None,
         per_step: int = 1,
         seed: int = 0,
+        learning: bool = True,
     ) -> None:
-        if not rows:
+        if len(rows) and not isinstance(rows, Pieces):
+            rows = task.pieces(rows, learning)
+        if not len(rows):
             raise InputError("there are no rows to learn from")
         self.task, self.rows = task, rows
         self.tokens, self.rows_at_most, self.per_step, self.seed = tokens, rows_at_most, per_step, seed
-        self.lengths = [sum(map(len, self.encode(number))) for number in range(len(rows))]
         self.epoch, self.step = 0, 0
+        self.reading = 0  # the epoch of the rows that were handed out last
+        self.lengths = (
+            rows.lengths
+            if isinstance(rows, Pieces)
+            else [sum(map(len, self.encode(number))) for number in range(len(rows))]
+        )
         self._plan = self.plan(0)
 
     def encode(self, number: int) -> list[Example]:
         """One row as the model reads it, with what is to be learnt from it."""
         try:
-            examples = self.task.encode(self.task.read(self.rows[number]))
+            examples = self.task.learn_from(self.rows[number], (self.seed, self.reading, number))
             if not all(example.labels for example in examples):
                 self.task.loss(self.task.model, self.task.collate(examples))  # says what it misses
         except GlassformerError as error:
@@ -58,6 +68,8 @@ class Batches:
         return examples
 
     def name_row(self, number: int) -> str:
+        if isinstance(self.rows, Pieces):
+            return self.rows.name(number)
         row = self.rows[number]
         return row.place if isinstance(row, FileRow) else f"row {number}"
 
@@ -94,6 +106,7 @@ class Batches:
     def __next__(self) -> list[list[int]]:
         """The rows of the next step, batch by batch."""
         found = self._plan[self.step]
+        self.reading = self.epoch
         self.step += 1
         if self.step == len(self._plan):
             self.epoch, self.step = self.epoch + 1, 0

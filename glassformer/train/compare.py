@@ -18,8 +18,9 @@ from typing import Any
 
 from ..checkpoints.files import read_json, write_atomically
 from ..errors import InputError
+from .build import build
 from .log import LOG, read_log
-from .recipe import Recipe, as_toml, build
+from .recipe import Recipe, as_toml
 from .trainer import RESULT
 
 KEPT_RECIPE = "recipe.toml"

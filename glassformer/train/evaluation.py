@@ -26,18 +26,17 @@ def evaluate(
     """The mean loss over all targets, and what `task.metric` says of the predictions; the more it is a number of rows.
 
     Each rank judges its share of the rows; the metric is computed from all predictions at once, so that it is the one
-    that a single process finds. Of text that a model continues, `perplexity` is told.
+    that a single process finds. What can be told from sums over all batches, such as `perplexity`, is told too.
     """
     rows = list(rows)
     if not rows:
         raise InputError("there are no rows to evaluate on")
-    share = rows[ranks.rank :: ranks.size]
-    total, targets = summed_loss(task, share, tokens_per_batch, batch_size) if share else (0.0, 0)
-    total, targets = ranks.sum([total, targets])
-    found = {"loss": total / targets if targets else math.nan}
+    sums = summed(task, rows, tokens_per_batch, batch_size, ranks)
+    targets = sums["targets"]
+    found = {"loss": sums["loss"] / targets if targets else math.nan, **(task.rates(sums) if targets else {})}
     if not task.metrics:
-        perplexity = {"perplexity": math.exp(min(found["loss"], 700.0))} if task.name == "text-generation" else {}
-        return {**found, **perplexity, "rows": len(rows)}
+        return {**found, "rows": len(rows)}
+    share = rows[ranks.rank :: ranks.size]
     judged = answers(task, share, budget=tokens_per_batch, batch_size=batch_size, finish=task.predict)
     pairs = list(zip(judged, (reference(task, row, i) for i, row in enumerate(share)), strict=True))
     everywhere = ranks.gather(pairs)
@@ -53,14 +52,17 @@ def reference(task: Task, row: Any, number: int) -> Any:
         raise located(error, row, number) from None
 
 
-def summed_loss(task: Task, rows: Sequence[Any], tokens: int, batch_size: int | None) -> tuple[float, int]:
-    """The loss of rows, summed over its targets, and how many these are."""
-    batches = Batches(task, rows, tokens=tokens, rows_at_most=batch_size)
-    total, targets = 0.0, 0
+def summed(
+    task: Task, rows: Sequence[Any], tokens: int, batch_size: int | None, ranks: Ranks = ALONE
+) -> dict[str, float]:
+    """What the task's `tally` adds up to over all rows, of which each rank reads its share of batches."""
+    batches = Batches(task, rows, tokens=tokens, rows_at_most=batch_size, learning=False)
+    sums: dict[str, float] = {}
     with evaluating(task.trainable), torch.inference_mode():
-        for step in batches.plan(0):
+        for step in batches.plan(0)[ranks.rank :: ranks.size]:
             for numbers in step:
                 batch = batches.collate(numbers)
-                total += float(task.loss(task.trainable, batch.to(task.model.device), reduction="sum"))
-                targets += batch.targets_count
-    return total, targets
+                for name, value in task.tally(task.trainable, batch.to(task.model.device)).items():
+                    sums[name] = sums.get(name, 0.0) + value
+    gathered = ranks.gather(sums)
+    return {name: sum(each.get(name, 0.0) for each in gathered) for name in gathered[0]}

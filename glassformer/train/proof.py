@@ -6,7 +6,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .recipe import Recipe, build
+from .build import build
+from .recipe import Recipe
 from .state import differing_weights, optimizer_tensors
 
 STEPS = 6

@@ -1,7 +1,7 @@
 """A recipe: all that a training run depends on, in one TOML file, every name of it checked.
 
 task = "text-classification"
-model = "./bert-base-chinese/"
+model = "./bert-base-chinese/"  # or "new:bert": an untrained one, whose shape [config] tells
 
 [data]
 train = "train.tsv"
@@ -21,6 +21,9 @@ target_modules = ["query", "value"]
 [distill]              # DistillSettings; without this section only the rows teach
 teacher = "./bert-large-chinese-reviews/"
 
+[vocabulary]           # with tokenizer = "new:wordpiece" (bpe, characters, words): how it is made from the rows
+vocab_size = 8000
+
 [train]                # TrainSettings
 output_dir = "run"
 learning_rate = 3e-5
@@ -29,7 +32,6 @@ learning_rate = 3e-5
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,18 +39,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.files import reason_of
-from ..data.shuffle import shuffle
-from ..errors import ConfigError, InputError, nearest, refuse_unknown
+from ..errors import ConfigError, InputError, nearest
 from ..text.options import one_of, whole
-from .settings import TrainSettings
+from .settings import TrainSettings, at_least, between
 
 if TYPE_CHECKING:
     from ..models.lora import LoraConfig
-    from ..tasks.base import Task
     from .distill import DistillSettings
-    from .trainer import Trainer
 
-LABELLED = {"text-classification": "label", "token-classification": "tags"}  # where the labels of a new head stand
+NEW = "new:"
+NEW_TOKENIZERS = ("new:wordpiece", "new:bpe", "new:characters", "new:words")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +58,14 @@ class DataSettings:
     train: str  # a file, a folder, a pattern, or hf://datasets/OWNER/NAME/PATH
     eval: str | None = None
     eval_fraction: float | None = None  # without `eval`: this share of the training rows is kept for it
+    eval_tail: float | None = None  # without `eval`: this share of the rows, the last ones, is kept for it
     columns: dict[str, Any] | None = None  # name the task reads -> name or number in the file
     format: str | None = None
     header: bool | None = None
     limit: int | None = None  # so many of the training rows, drawn at random, the same ones in every run
     eval_limit: int | None = None  # the same of the evaluation rows
+    streaming: bool = False  # training rows are read while training, and need not fit into the memory
+    buffer: int = 10_000  # when streaming: rows that are held at once, and put in another order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +78,7 @@ class Recipe:
     train: TrainSettings
     tokenizer: str | None = None  # None: the model's own
     from_scratch: bool = False  # the shape of `model` with weights that are drawn, and not those it has
+    vocabulary: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     lora: LoraConfig | None = None
@@ -167,7 +171,7 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     everything = [*names_of(Recipe), *(f"train.{name}" for name in names_of(TrainSettings))]
     refuse(values, names_of(Recipe), where, [*everything, *names_of(TrainSettings)])
     sections: dict[str, Any] = {}
-    for name in ("data", "train", "options", "config", "lora", "distill"):
+    for name in ("data", "train", "vocabulary", "options", "config", "lora", "distill"):
         sections[name] = values.get(name, {})
         if not isinstance(sections[name], Mapping):
             raise ConfigError(f"{where}: [{name}] must be a section, got {sections[name]!r}")
@@ -182,24 +186,42 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         if not isinstance(section.get(name), str):
             raise ConfigError(f"{where} needs {told}; got {section.get(name)!r}")
     data = DataSettings(**sections["data"])
-    if data.eval is not None and data.eval_fraction is not None:
-        raise ConfigError(f"{where}: give data.eval or data.eval_fraction, not both")
-    whole("data.limit", data.limit, 1)
-    whole("data.eval_limit", data.eval_limit, 1)
     one_of("from_scratch", values.get("from_scratch", False), (True, False))
     if values.get("from_scratch") and "lora" in values:
         raise ConfigError(f"{where}: an adapter stands on trained weights; give from_scratch or [lora], not both")
+    if is_new(values["model"]) and values.get("tokenizer") is None:
+        raise ConfigError(f"{where}: a new model needs a tokenizer: a folder, a name or {', '.join(NEW_TOKENIZERS)}")
+    check_data(data, where)
+    if sections["vocabulary"] and not is_new(values.get("tokenizer")):
+        raise ConfigError(f"{where}: [vocabulary] is for a new tokenizer: {', '.join(NEW_TOKENIZERS)}")
     return Recipe(
         task=values["task"],
         model=values["model"],
         tokenizer=values.get("tokenizer"),
         from_scratch=values.get("from_scratch", False),
+        vocabulary=dict(sections["vocabulary"]),
         data=data,
         train=TrainSettings.from_dict(sections["train"], f"{where}: [train]"),
         options=dict(sections["options"]),
         config=dict(sections["config"]),
         **added_sections({name: sections[name] for name in ("lora", "distill") if name in values}, where),
     )
+
+
+def check_data(data: DataSettings, where: str) -> None:
+    """Refuse settings of the rows that cannot be meant."""
+    whole("data.limit", data.limit, 1)
+    whole("data.eval_limit", data.eval_limit, 1)
+    one_of("data.streaming", data.streaming, (True, False))
+    at_least("data.buffer", data.buffer, 1)
+    told = [name for name in ("eval", "eval_fraction", "eval_tail") if getattr(data, name) is not None]
+    if len(told) > 1:
+        raise ConfigError(f"{where}: give data.{told[0]} or data.{told[1]}, not both")
+    if data.eval_tail is not None:
+        between("data.eval_tail", data.eval_tail, 0.0, 1.0)
+    other = next((name for name in ("limit", "eval_fraction", "eval_tail") if getattr(data, name) is not None), None)
+    if data.streaming and other:
+        raise ConfigError(f"{where}: data.{other} needs all rows at once, which data.streaming never has")
 
 
 def added_sections(values: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Any]:
@@ -231,7 +253,7 @@ def as_toml(recipe: Recipe) -> str:
     values = recipe.to_dict()
     plain = {name: value for name, value in values.items() if not isinstance(value, dict) and name not in recipe.added}
     lines = [f"{name} = {toml_value(value)}" for name, value in plain.items() if value is not None]
-    for section in ("data", "options", "config", "lora", "distill", "train"):
+    for section in ("data", "vocabulary", "options", "config", "lora", "distill", "train"):
         if values[section] is None:
             continue
         lines += ["", f"[{section}]"]
@@ -250,67 +272,6 @@ def toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def build(recipe: Recipe) -> Trainer:
-    """The trainer of a recipe, with its rows read and its model loaded."""
-    from ..data.readers import read_rows
-    from ..data.shuffle import split
-    from ..models.lora import add_lora
-    from ..tasks.registry import task_class
-    from .state import seed_all
-    from .trainer import Trainer
-
-    kind = task_class(recipe.task)
-    refuse_unknown(recipe.options, kind.option_names(), kind.name)
-    data = recipe.data
-    how = {"columns": data.columns, "format": data.format, "header": data.header}
-    rows: Any = list(read_rows(data.train, **how))
-    eval_rows: Any = None if data.eval is None else list(read_rows(data.eval, **how))
-    config = {**new_labels(recipe, rows), **recipe.config}
-    if data.eval_fraction is not None:
-        rows, eval_rows = map(list, split(rows, data.eval_fraction, recipe.train.seed))
-    rows, eval_rows = drawn(rows, data.limit), drawn(eval_rows, data.eval_limit)
-    seed_all(recipe.train.seed)  # weights that are drawn belong to the run
-    if recipe.from_scratch:
-        task = new_task(kind, recipe, config)
-    else:
-        task = kind.from_pretrained(recipe.model, recipe.tokenizer, model_arguments=config, **recipe.options)
-    if recipe.lora is not None:
-        add_lora(task.model, recipe.lora)
-    teacher = None
-    if recipe.distill is not None:
-        teacher = kind.from_pretrained(recipe.distill.teacher).model
-        kind(teacher, task.tokenizer).refuse_untrained()
-    return Trainer(task, rows, eval_rows, recipe.train, teacher=teacher, distill=recipe.distill)
-
-
-def drawn(rows: Any, limit: int | None) -> Any:
-    """So many rows, drawn at random and always the same; all of them without a limit."""
-    if limit is None or rows is None:
-        return rows
-    return list(itertools.islice(shuffle(rows, len(rows), seed=0), limit))
-
-
-def new_task(kind: type[Task], recipe: Recipe, config: dict[str, Any]) -> Task:
-    """The task with a model that knows nothing yet; its folder need not hold weights."""
-    from ..models import auto
-    from ..text.auto import AutoTokenizer
-
-    shape = auto.AutoConfig.from_pretrained(recipe.model, **config)
-    tokenizer = AutoTokenizer.from_pretrained(recipe.tokenizer or recipe.model)
-    return kind(getattr(auto, kind.head).from_config(shape), tokenizer, **recipe.options)
-
-
-def new_labels(recipe: Recipe, rows: list[Any]) -> dict[str, Any]:
-    """The labels of a head that the checkpoint does not have yet: those of the rows."""
-    from ..data.labels import make_label2id
-    from ..models.auto import AutoConfig
-    from ..tasks.registry import ALIASES, task_of
-
-    task = ALIASES.get(recipe.task, recipe.task)
-    if task not in LABELLED or recipe.config.keys() & {"num_labels", "id2label", "label2id"}:
-        return {}
-    classes = AutoConfig.from_pretrained(recipe.model).architectures or []
-    if classes and task_of(classes[0], recipe.model) == task:
-        return {}
-    label2id = make_label2id(rows, LABELLED[task])
-    return {"label2id": label2id, "id2label": {number: label for label, number in label2id.items()}}
+def is_new(name: Any) -> bool:
+    """Whether a model or tokenizer is to be made, and not loaded."""
+    return isinstance(name, str) and name.startswith(NEW)

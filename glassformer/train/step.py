@@ -55,10 +55,13 @@ def take_step(
     batches = [batch for batch in batches if batch.targets_count or ranks.shards]  # shards are computed together
     tokens = [sum(batch.lengths) for batch in batches]
     positions = [sum(x.numel() for name, x in batch.inputs.items() if name.endswith("input_ids")) for batch in batches]
-    counts = ranks.sum([sum(batch.targets_count for batch in batches), sum(tokens), sum(positions)])
-    targets, *read = (int(count) for count in counts)
+    examples = sum(len(batch.examples) for batch in batches)
+    counts = ranks.sum([examples, sum(batch.targets_count for batch in batches), sum(tokens), sum(positions)])
+    examples, targets, *read = (int(count) for count in counts)
     if targets == 0:
         return StepResult(0.0, 0.0, 0, *read, updated=False)
+    for batch in batches:
+        batch.targets_per_example = targets / examples
 
     optimizer.zero_grad(set_to_none=True)
     losses = []

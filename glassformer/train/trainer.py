@@ -33,6 +33,7 @@ from .schedule import get_scheduler
 from .settings import TrainSettings
 from .sharding import Sharded
 from .step import StepResult, take_step
+from .streaming import StreamedBatches
 
 log = logging.getLogger("glassformer")
 
@@ -88,9 +89,10 @@ class Trainer:
         *,
         teacher: PreTrainedModel | None = None,
         distill: DistillSettings | None = None,
+        buffer: int | None = None,  # read the rows while training, and hold so many of them at once
     ) -> None:
         self.task, self.settings = task, settings
-        train_rows = list(train_rows)
+        train_rows = list(train_rows) if buffer is None else train_rows
         self.learner: Any = smoothed(task, settings.label_smoothing_factor)
         self.folder = Path(settings.output_dir)
         self.device = choose_device(settings.device)
@@ -110,14 +112,7 @@ class Trainer:
         if settings.gradient_checkpointing:
             task.model.gradient_checkpointing_enable()
         self.eval_rows = None if eval_rows is None else list(eval_rows)
-        self.batches = Batches(
-            task,
-            train_rows,
-            tokens=settings.tokens_per_batch,
-            rows_at_most=settings.per_device_train_batch_size,
-            per_step=settings.gradient_accumulation_steps * self.ranks.size,
-            seed=settings.seed,
-        )
+        self.batches = self.make_batches(train_rows, buffer)
         self.total = settings.max_steps or self.batches.steps_in(settings.num_train_epochs)
         self.optimizer = AdamW(
             parameter_groups(self.model, settings.learning_rate, settings.weight_decay, settings.layer_decay),
@@ -133,6 +128,18 @@ class Trainer:
         self.metrics: dict[str, float] = {}
         self.choose_by()  # a wrong name is told now
         state.seed_all(settings.seed + self.ranks.rank)
+
+    def make_batches(self, rows: Any, buffer: int | None) -> Batches | StreamedBatches:
+        settings = self.settings
+        shape: dict[str, Any] = {
+            "tokens": settings.tokens_per_batch,
+            "rows_at_most": settings.per_device_train_batch_size,
+            "per_step": settings.gradient_accumulation_steps * self.ranks.size,
+            "seed": settings.seed,
+        }
+        if buffer is None:
+            return Batches(self.task, rows, **shape)
+        return StreamedBatches(self.task, rows, buffer=buffer, **shape)
 
     def schedule_extra(self) -> dict[str, Any]:
         extra = dict(self.settings.lr_scheduler_kwargs)
@@ -268,7 +275,7 @@ class Trainer:
 
     def choose_by(self) -> str:
         """The name of the number by which the best model is chosen."""
-        known = (*self.task.metrics, "loss", *(["perplexity"] if self.task.name == "text-generation" else []))
+        known = (*self.task.metrics, "loss", *self.task.rate_names)
         asked = self.settings.metric_for_best_model
         if asked is not None and asked not in known:
             raise InputError(f"metric_for_best_model must be one of {', '.join(known)}, got {asked!r}")

@@ -10,7 +10,8 @@ import torch
 
 import glassformer
 from glassformer.cli import main as command
-from glassformer.train.recipe import build, make_recipe, put, read_recipe
+from glassformer.train.build import build
+from glassformer.train.recipe import make_recipe, put, read_recipe
 from glassformer.train.trainer import Trainer
 
 from ..train.small import MASKED, ROWS, bert, same, tokenizer, weights
@@ -172,3 +173,48 @@ def test_a_limit_draws_the_same_rows_in_every_run(here):
     assert len(build_with(data__eval_limit=2).eval_rows) == 2
     assert len(drawn) == 4 and drawn != [row["text"] for row in ROWS[:4]]
     assert drawn == [row["text"] for row in build_with(data__limit=4, seed=9).batches.rows]
+
+
+@pytest.mark.parametrize(
+    "task, model, tokens, config",
+    [
+        ("text-generation", "new:gpt2", "new:characters", "n_positions"),
+        ("text-generation", "new:gpt2", "new:words", "n_positions"),
+        ("text-generation", "new:gpt2", "new:bpe", "n_positions"),
+        ("masked-language-modeling", "new:bert", "new:wordpiece", "max_position_embeddings"),
+        ("pre-training", "new:bert", "new:wordpiece", "max_position_embeddings"),
+    ],
+)
+def test_a_new_model_with_a_new_tokenizer_from_plain_text(here, capsys, task, model, tokens, config):
+    Path("text.txt").write_text("\n".join(f"{row['text']}\n{row['text']}\n" for row in ROWS))
+    shape = ["hidden_size=16", "num_hidden_layers=1", "num_attention_heads=2", f"{config}=20"]
+    sizes = ["--vocabulary.vocab_size=300"] if tokens in ("new:wordpiece", "new:bpe") else []
+    arguments = ["--model", model, "--tokenizer", tokens, "--data=text.txt", "--data.eval_tail=0.3", "--max-steps=3"]
+    arguments += [f"--config.{each}" for each in shape] + sizes + ["--options.documents=blank", "--output-dir=run"]
+    code, _, err = run(capsys, "train", task, *arguments)
+    assert code == 0, err
+    loaded = glassformer.AutoTokenizer.from_pretrained("run")
+    assert glassformer.AutoConfig.from_pretrained("run").vocab_size == len(loaded)
+    code, out, err = run(capsys, "evaluate", task, "run", "--data=text.txt", "--option", "documents=blank", "--json")
+    assert code == 0, err
+    assert json.loads(out)["perplexity"] > 1
+    code, _, err = run(capsys, "train", task, *arguments, "--data.streaming", "--data.eval_tail=none", "--output-dir=r")
+    assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    "fields, told",
+    [
+        ({"model": "new:gpt2"}, "a new model needs a tokenizer"),
+        ({"vocabulary.vocab_size": 100}, r"\[vocabulary\] is for a new tokenizer: new:wordpiece"),
+        ({"data.eval_tail": 0.1}, "give data.eval or data.eval_tail, not both"),
+        ({"data.streaming": True, "data.limit": 3}, "data.limit needs all rows at once"),
+        ({"data.buffer": 0}, "data.buffer must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_what_a_recipe_cannot_mean_is_told(here, fields, told):
+    values = read_recipe(Path("recipe.toml"))
+    for name, value in fields.items():
+        put(values, name, value)
+    with pytest.raises(glassformer.errors.GlassformerError, match=told):
+        make_recipe(values)
