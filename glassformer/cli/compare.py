@@ -41,6 +41,7 @@ def compare(
     """
     from ..train.compare import Stopped, write_comparison
     from ..train.compare import compare as run
+    from ..train.ranks import speaks
     from ..train.recipe import make_recipe, put_all, read_recipe
 
     names = [Path(each).stem for each in recipes]
@@ -58,6 +59,8 @@ def compare(
     except Stopped as stop:
         print(f"stopped by {stop}; the same command goes on")
         return STOPPED.get(str(stop), 1)
+    if not speaks():
+        return 0
     write_comparison(comparison, Path(output_dir))
     if json:
         print_json(comparison.to_dict())

@@ -76,8 +76,11 @@ def train(
 
 def prove(recipe, json: bool) -> int:
     from ..train.proof import check_resume
+    from ..train.ranks import speaks
 
     proof = check_resume(recipe)
+    if not speaks():
+        return 1 if proof.differing else 0
     if json:
         print_json(vars(proof))
     elif proof.differing:

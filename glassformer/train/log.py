@@ -22,12 +22,15 @@ class RunLog:
     def __init__(self, folder: Path, total: int, *, writes: bool, tensorboard: bool = False) -> None:
         self.path, self.total, self.writes = folder / LOG, total, writes
         self.bar = Bar(total) if writes and sys.stderr.isatty() else None
-        self.events = open_events(folder) if writes and tensorboard else None
+        self.tensorboard = writes and tensorboard
+        self.events: Any = None
         self.began, self.first = time.monotonic(), 0
 
     def go_on_from(self, step: int) -> None:
         """Forget lines of steps that will be taken again."""
         self.first = step
+        if self.tensorboard:
+            self.events = open_events(self.path.parent, step + 1)
         if self.writes and self.path.exists():
             kept = [json.dumps(line) + "\n" for line in read_log(self.path) if line.get("step", 0) <= step]
             write_atomically(self.path, "".join(kept))
@@ -55,10 +58,11 @@ class RunLog:
         else:
             print(text, file=sys.stderr, flush=True)
 
-    def moved(self, step: int, loss: float) -> None:
+    def moved(self, step: int, loss: float, rate: float, tokens_per_second: float, padding: float) -> None:
         """Show where the run is, in a terminal."""
         if self.bar is not None:
-            self.bar.move(step, loss)
+            told = f"loss {loss:.4f}, rate {rate:.2g}, {tokens_per_second:,.0f} tokens/s, {padding:.0%} padding"
+            self.bar.move(step, told)
 
     def in_words(self, line: Mapping[str, Any]) -> str:
         step = line["step"]
@@ -88,8 +92,8 @@ class Bar:
         self.bar.start()
         self.place = self.bar.add_task("training", total=total)
 
-    def move(self, step: int, loss: float) -> None:
-        self.bar.update(self.place, completed=step, description=f"loss {loss:.4f}")
+    def move(self, step: int, text: str) -> None:
+        self.bar.update(self.place, completed=step, description=text)
 
     def say(self, text: str) -> None:
         self.bar.console.print(text, markup=False)
@@ -98,13 +102,13 @@ class Bar:
         self.bar.stop()
 
 
-def open_events(folder: Path) -> Any:
-    """TensorBoard's writer of event files."""
+def open_events(folder: Path, first: int) -> Any:
+    """TensorBoard's writer of event files; what older ones tell of steps from `first` on does not count."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise InputError("tensorboard needs its package: pip install 'glassformer[tensorboard]'") from None
-    return SummaryWriter(os.fspath(folder / "tensorboard"))
+    return SummaryWriter(os.fspath(folder / "tensorboard"), purge_step=first)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .build import build
+from .preparing import choose_device
+from .ranks import join_ranks
 from .recipe import Recipe
 from .state import differing_weights, optimizer_tensors
 
@@ -20,12 +22,14 @@ class Proof:
     steps: int
     broken_at: int
     compared: int
-    differing: list[str]
+    differing: list[str]  # in all ranks together
 
 
 def check_resume(recipe: Recipe, steps: int = STEPS) -> Proof:
     """Train a few steps of a recipe twice, in a folder that is removed, the second time from a checkpoint."""
-    with tempfile.TemporaryDirectory(prefix="glassformer-check-") as folder:
+    ranks = join_ranks(recipe.train.rank_timeout, choose_device(recipe.train.device))
+    with tempfile.TemporaryDirectory(prefix="glassformer-check-") as own:
+        folder = ranks.gather(own)[0]  # all ranks read what the first one writes
         short = {"max_steps": steps, "save_steps": steps // 2, "report": False, "save_total_limit": None}
         whole = build(recipe.in_folder(Path(folder) / "whole", **short))
         whole.train()
@@ -34,4 +38,5 @@ def check_resume(recipe: Recipe, steps: int = STEPS) -> Proof:
         differing = differing_weights(whole.model, broken.model)
         mine, theirs = optimizer_tensors(whole.optimizer), optimizer_tensors(broken.optimizer)
         differing += [f"optimizer's {name}" for name in mine if not mine[name].equal(theirs[name])]
-        return Proof(steps, steps // 2, len(whole.model.state_dict()) + len(mine), differing)
+        everywhere = dict.fromkeys(name for names in ranks.gather(differing) for name in names)  # and all are done
+        return Proof(steps, steps // 2, len(whole.model.state_dict()) + len(mine), list(everywhere))

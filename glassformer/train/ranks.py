@@ -87,6 +87,11 @@ class Ranks:
 ALONE = Ranks()
 
 
+def speaks() -> bool:
+    """Whether this process tells a user what happens; torchrun says which one it is."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextlib.contextmanager
 def heard() -> Iterator[None]:
     """Say what it means when a call to the other ranks fails."""

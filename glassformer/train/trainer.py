@@ -159,7 +159,7 @@ class Trainer:
         self.log = RunLog(self.folder, self.total, writes=self.ranks.leads, tensorboard=self.settings.tensorboard)
         self.log.go_on_from(self.progress.step)
         self.clock = time.monotonic(), 0
-        stopped_by = None
+        stopped_by = "early stopping" if self.is_tired and self.progress.step < self.total else None
         self.model.train()
         try:
             with signals() as caught:
@@ -223,7 +223,9 @@ class Trainer:
         since["skipped"] += not result.updated
         began, tokens = self.clock
         self.clock = began, tokens + result.tokens
-        self.log.moved(progress.step, result.loss)
+        speed = self.clock[1] / max(time.monotonic() - began, 1e-9)
+        padding = 1 - result.tokens / max(result.positions, 1)
+        self.log.moved(progress.step, result.loss, self.rate, speed, padding)
         if progress.step % self.settings.logging_steps == 0 or progress.step == self.total:
             line = {
                 "step": progress.step,
@@ -231,8 +233,8 @@ class Trainer:
                 "loss": since["loss"] / since["targets"] if since["targets"] else 0.0,
                 "grad_norm": result.grad_norm,
                 "learning_rate": self.rate,
-                "tokens_per_second": self.clock[1] / max(time.monotonic() - began, 1e-9),
-                "padding": 1 - result.tokens / max(result.positions, 1),
+                "tokens_per_second": speed,
+                "padding": padding,
             }
             if since["skipped"]:
                 line["skipped"] = int(since["skipped"])
@@ -252,11 +254,16 @@ class Trainer:
         improved = tired = False
         if self.eval_rows and asked is None and due(settings.eval_steps):
             improved = self.judge()
-            patience = settings.early_stopping_patience
-            tired = patience is not None and self.progress.waited >= patience
+            tired = self.is_tired
         if asked or improved or tired or due(settings.save_steps):
             self.save()
         return asked or ("early stopping" if tired and not at_end else None)
+
+    @property
+    def is_tired(self) -> bool:
+        """Whether nothing has got better for too long."""
+        patience = self.settings.early_stopping_patience
+        return patience is not None and self.progress.waited >= patience
 
     def judge(self) -> bool:
         """Evaluate; whether this is the best so far."""

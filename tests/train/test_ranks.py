@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -173,3 +174,17 @@ def test_a_rank_that_fails_ends_the_job_of_a_split_model(tmp_path, fault):
 def test_a_model_is_split_among_several_ranks_only(tmp_path):
     with pytest.raises(glassformer.InputError, match="start them with torchrun"):
         Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", fully_shard=True))
+
+
+def test_two_ranks_prove_that_they_go_on(tmp_path):
+    task = classifier(tmp_path / "model")
+    task.model.save_pretrained(tmp_path / "model")
+    task.tokenizer.save_pretrained(tmp_path / "model")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    options = ["--model=model", "--data=rows.jsonl", "--output-dir=run", "--tokens-per-batch=24", "--check-resume"]
+    call = ["-m", "glassformer.cli.main", "train", "text-classification", *options]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *call]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(launch, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("exact: 6 steps, and 6 with a break after 3") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -267,3 +268,35 @@ def test_rare_labels_count_as_much_as_frequent_ones(tmp_path):
     assert not torch.allclose(task.loss(task.model, batch), right)  # evaluation is as it was
     with pytest.raises(InputError, match="class_weights is for tasks that choose among labels, and fill-mask does not"):
         Trainer(filler(tmp_path), MASKED, None, options)
+
+
+def test_a_run_that_stopped_early_stays_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(Trainer, "evaluate", lambda self: {"loss": 1.0, "accuracy": 0.5})
+    options = settings(tmp_path / "run", max_steps=9, eval_steps=1, save_steps=1, early_stopping_patience=2)
+    first = Trainer(classifier(tmp_path), ROWS, ROWS, options).train()
+    again = Trainer(classifier(tmp_path), ROWS, ROWS, options).train(resume=True)
+    assert (first.step, first.stopped_by) == (again.step, again.stopped_by) == (3, "early stopping")
+
+
+def test_events_for_tensorboard(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    options = settings(tmp_path / "run", max_steps=4, tensorboard=True, logging_steps=1, save_steps=2, report=False)
+    Trainer(classifier(tmp_path), ROWS, ROWS[:3], options).train()
+    Trainer(classifier(tmp_path), ROWS, ROWS[:3], options).train(resume=tmp_path / "run/checkpoint-2")
+    events = EventAccumulator(str(tmp_path / "run/tensorboard")).Reload()
+    lines = {line["step"]: line for line in read_log(tmp_path / "run/log.jsonl") if "loss" in line}
+    seen = [(event.step, event.value) for event in events.Scalars("loss")]
+    assert [step for step, _ in seen] == [1, 2, 3, 4]  # those that were taken again are there once
+    assert [value for _, value in seen] == pytest.approx([lines[step]["loss"] for step in (1, 2, 3, 4)])
+    assert "eval_accuracy" in events.Tags()["scalars"]
+
+
+def test_the_bar_tells_what_matters(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr("glassformer.train.log.Bar.move", lambda self, step, text: told.append((step, text)))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", max_steps=2, report=False)).train()
+    assert [step for step, _ in told] == [1, 2]
+    assert re.fullmatch(r"loss \d\.\d{4}, rate [\d.e-]+, [\d,]+ tokens/s, \d+% padding", told[0][1])
