@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -63,6 +64,8 @@ class TextGeneration(WritingTask):
     @property
     def smooths_labels(self) -> bool:
         return self.options.sampled_words is None
+
+    chooses_labels = smooths_labels
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -131,15 +134,25 @@ class TextGeneration(WritingTask):
         return [Example(Ids(ids[:-1]), {"labels": [IGNORED] * row.seen + ids[row.seen + 1 :]})]
 
     def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Words are scored only where one follows: a vocabulary is many times wider than a model."""
-        body = model.base_model.run(**batch.inputs, use_cache=False)
-        labels = body.layout.pack(batch.labels["labels"])  # N
-        learnt = labels != IGNORED
-        rows, labels = body.rows[learnt], labels[learnt]
         few = self.options.sampled_words
         if few is not None and model.training:
-            return sampled_word_loss(rows, model.get_output_embeddings(), labels, few)
-        return F.cross_entropy(model.word_logits(rows), labels, reduction="sum", label_smoothing=self.label_smoothing)
+            return sampled_word_loss(
+                self.learnt_rows(model, batch), model.get_output_embeddings(), following(batch), few
+            )
+        return super().summed_loss(model, batch)
+
+    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        return model.word_logits(self.learnt_rows(model, batch))  # targets V
+
+    def learnt_rows(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The vectors after which a word follows, in the order of the batch: no others are scored."""
+        body, labels = model.base_model.run(**batch.inputs, use_cache=False), batch.labels["labels"]
+        places = body.layout.pack(torch.arange(labels.numel(), device=labels.device).view_as(labels))
+        learnt = body.layout.pack(labels) != IGNORED
+        return body.rows[learnt][places[learnt].argsort()]
+
+    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        return F.cross_entropy(logits, following(batch), reduction="sum", label_smoothing=self.label_smoothing)
 
     @property
     def rate_names(self) -> tuple[str, ...]:
@@ -147,3 +160,9 @@ class TextGeneration(WritingTask):
 
     def rates(self, sums: Mapping[str, float]) -> dict[str, float]:
         return {"perplexity": math.exp(min(sums["loss"] / sums["targets"], 700.0))}
+
+
+def following(batch: Batch) -> Tensor:
+    """The words to be predicted, one after the other."""
+    labels = batch.labels["labels"]
+    return labels[labels != IGNORED]

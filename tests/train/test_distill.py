@@ -15,9 +15,10 @@ from glassformer.train.distill import Distillation, DistillSettings, paired_laye
 from glassformer.train.trainer import Trainer
 
 from ..tasks.tiny import VOCAB
-from .small import MASKED, NO_DROPOUT, ROWS, bert, classifier, filler, tokenizer
+from .small import MASKED, NO_DROPOUT, ROWS, TEXTS, bert, classifier, filler, tokenizer, writer
 from .test_resume import settings
 
+NO_WRITER_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 TAGGED = [
     {"tokens": ["john", "lives", "in", "london"], "tags": ["PER", "O", "O", "LOC"]},
     {"tokens": ["the", "cat", "sat"], "tags": ["O", "O", "O"]},
@@ -44,9 +45,13 @@ def batch_of(task, rows):
     return task.collate([example for row in rows for example in task.encode(task.read(row))])
 
 
-@pytest.mark.parametrize("make, rows", [(classifier, ROWS[:4]), (tagger, TAGGED), (answerer, ASKED), (filler, MASKED)])
+KINDS = [(classifier, ROWS[:4]), (tagger, TAGGED), (answerer, ASKED), (filler, MASKED), (writer, TEXTS)]
+
+
+@pytest.mark.parametrize("make, rows", KINDS)
 def test_the_loss_is_the_papers(tmp_path, make, rows):
-    student, teacher = make(tmp_path, **NO_DROPOUT), make(tmp_path, initializer_range=0.5, **NO_DROPOUT)
+    none = NO_WRITER_DROPOUT if make is writer else NO_DROPOUT
+    student, teacher = make(tmp_path, **none), make(tmp_path, initializer_range=0.5, **none)
     torch.manual_seed(1)
     for parameter in teacher.model.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)
