@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from ..errors import InputError
+from .predict import read_options
 from .reading import Reading
 from .show import print_json, print_table
 
@@ -46,16 +46,10 @@ def evaluate(
     """
     from ..tasks.registry import task_class
     from ..train.evaluation import evaluate as measure
-    from ..train.recipe import parse_value
 
     kind = task_class(task)
     rows = Reading(data, column, format, header).rows(kind.columns.all)
-    options = {"truncation": True} if truncation else {}
-    for given in option:
-        name, equals, value = given.partition("=")
-        if not equals or not name:
-            raise InputError(f"--option takes NAME=VALUE, got {given!r}")
-        options[name.replace("-", "_")] = parse_value(value)
+    options = {**({"truncation": True} if truncation else {}), **read_options(task, option)}
     judged = kind.from_pretrained(model, **options)
     judged.refuse_untrained()
     found = measure(judged, list(rows), tokens_per_batch=tokens_per_batch)
