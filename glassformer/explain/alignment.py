@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ from ..errors import InputError, nearest
 from ..models.seq2seq import Seq2SeqModel
 from ..tasks.run import evaluating
 from ..tasks.text_to_text import TextToText
+from .pages import hash_of, printable
 
 KINDS = {
     "cross": "Cross-attention: from each word that is written to the source",
@@ -195,16 +195,15 @@ def shades() -> str:
 def alignment_page(alignments: Iterable[Alignment], title: str = "Where the translator looks", note: str = "") -> str:
     """One page without a network or a script; texts in it can never run as code."""
     style = STYLE + shades()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; style-src '{hash_of(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>{style}</style></head><body>",
-        f"<h1>{escape(title)}</h1>",
-        f"<p>{escape(note)}</p>" if note else "",
+        f"<title>{shown(title)}</title><style>{style}</style></head><body>",
+        f"<h1>{shown(title)}</h1>",
+        f"<p>{shown(note)}</p>" if note else "",
         "<p>Each row is a word that was written; the darker a square, the more it looked at that word of the source "
         "(last layer, mean of its heads). Below each table are all layers and heads.</p>",
         *(section(alignment) for alignment in alignments),
@@ -221,18 +220,23 @@ def write_page(alignments: Iterable[Alignment], path: str | PathLike[str], **wor
 
 def section(alignment: Alignment) -> str:
     rows, columns = alignment.labels("cross")
-    head = "".join(f"<th{'' if token.isascii() else ' class=upright'}>{escape(token)}</th>" for token in columns)
+    head = "".join(f"<th{'' if token.isascii() else ' class=upright'}>{shown(token)}</th>" for token in columns)
     body = "".join(
-        f"<tr><th>{escape(token)}</th>{''.join(map(cell, weights))}</tr>"
+        f"<tr><th>{shown(token)}</th>{''.join(map(cell, weights))}</tr>"
         for token, weights in zip(rows, alignment.mean.tolist(), strict=True)
     )
     views = "".join(
         f"<details><summary>{words}</summary>{heads_of(getattr(alignment, kind))}</details>"
         for kind, words in KINDS.items()
     )
-    title = f"{escape(alignment.text)} &rarr; {escape(alignment.written)}"
+    title = f"{shown(alignment.text)} &rarr; {shown(alignment.written)}"
     table = f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<section><h2>{title}</h2><div class="wide">{table}</div>{views}</section>'
+
+
+def shown(text: str) -> str:
+    """Text as a page may hold it: it is never read as code."""
+    return escape(printable(text))
 
 
 def cell(weight: float) -> str:

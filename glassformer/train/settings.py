@@ -71,6 +71,7 @@ class TrainSettings:
     metric_for_best_model: str | None = None  # None: the task's first metric, else the loss
     early_stopping_patience: int | None = None  # evaluations without a better one
     load_best_model_at_end: bool = False
+    average_checkpoints: int | None = None  # at the end the model is the mean of so many newest checkpoints
     tensorboard: bool = False  # event files for TensorBoard too
     report: bool = True  # report.html at the end
 
@@ -88,6 +89,7 @@ class TrainSettings:
             "save_steps",
             "save_total_limit",
             "early_stopping_patience",
+            "average_checkpoints",
         ):
             whole(name, getattr(self, name), 1)
         for name, low, high in (
@@ -119,8 +121,20 @@ class TrainSettings:
                 "fully_shard goes with fp32 or bf16: what overflows in fp16 would be told on one rank alone"
             )
         self.check_schedule()
+        self.check_average()
         if not isinstance(self.freeze, tuple) or not all(isinstance(part, str) for part in self.freeze):
             raise InputError(f"freeze takes names of parts of the model, got {self.freeze!r}")
+
+    def check_average(self) -> None:
+        wanted, kept = self.average_checkpoints, self.save_total_limit
+        if wanted is not None and kept is not None and kept < wanted:
+            raise InputError(
+                f"average_checkpoints {wanted} needs as many checkpoints, and save_total_limit keeps {kept}"
+            )
+        if wanted is not None and self.load_best_model_at_end:
+            raise InputError("load_best_model_at_end and average_checkpoints name two models for the end; give one")
+        if wanted is not None and self.fully_shard:
+            raise InputError("average_checkpoints needs the whole model on every rank: fully_shard splits it")
 
     def check_schedule(self) -> None:
         if self.lr_scheduler_type not in SCHEDULE_NAMES:

@@ -151,6 +151,24 @@ def load_model(folder: Path, task: Task) -> None:
     fill(live, stored.state_dict())
 
 
+def load_average(folder: Path, count: int, task: Task) -> None:
+    """Give the live model the mean weights of a run's newest checkpoints, which is often better than the last one."""
+    live = task.trainable
+    if task.model.adapter is not None:
+        raise InputError("average_checkpoints is for whole models, and this one learns an adapter")
+    found = list(checkpoints_in(folder).values())[-count:]
+    if len(found) < count:
+        raise InputError(
+            f"the mean of {count} checkpoints was asked for, and {folder} holds {len(found)}: save more often"
+        )
+    mean: dict[str, Tensor] = {}
+    for path in found:
+        for name, tensor in type(live).from_pretrained(path, dtype=task.model.dtype).state_dict().items():
+            share = tensor.double() / count if tensor.is_floating_point() else tensor
+            mean[name] = mean[name] + share if tensor.is_floating_point() and name in mean else share
+    live.load_state_dict({name: mean[name].to(tensor.dtype) for name, tensor in live.state_dict().items()})
+
+
 # --- optimizer ---------------------------------------------------------------------------------------------------
 
 

@@ -316,6 +316,9 @@ class Trainer:
         if ended and self.settings.load_best_model_at_end and progress.best is not None:
             state.load_model(self.folder / f"checkpoint-{progress.best['step']}", self.task)
             metrics = progress.best["metrics"]
+        if ended and self.settings.average_checkpoints is not None:
+            state.load_average(self.folder, self.settings.average_checkpoints, self.task)
+            metrics = self.evaluate() if self.eval_rows else metrics
         if progress.step and hasattr(self.task.model, "load_report"):
             self.task.model.load_report.initialised.clear()  # a head that was drawn has learnt now
         result = TrainResult(
