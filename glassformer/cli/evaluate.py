@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from ..errors import InputError
 from .predict import read_options
 from .reading import Reading
 from .show import print_json, print_table
@@ -17,6 +19,7 @@ def evaluate(
     /,
     *,
     data: Annotated[str, arg(metavar="FILE")],
+    target: Annotated[str, arg(metavar="FILE")] = "",
     column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
     format: Annotated[str, arg(metavar="FORMAT")] = "",
     header: Literal["guess", "yes", "no"] = "guess",
@@ -30,12 +33,14 @@ def evaluate(
     examples:
       glass evaluate text-classification ./run --data dev.tsv
       glass evaluate ner ./run --data dev.conll --json
+      glass evaluate translation ./de-en --data test.de --target test.en --option num_beams=5
       glass evaluate text-generation ./run --data book.txt --option documents=file --option overlap=64
 
     Args:
         task: A task such as text-classification.
         model: A folder or a hub name.
         data: The rows: txt, csv, tsv, jsonl, json, conll or parquet.
+        target: A file whose lines are to be written for those of --data, where they stand in two files.
         column: Which of the file's columns to read as what: text=sentence. Can be given several times.
         format: The format, if the suffix does not tell it.
         header: Whether the first line of a csv or tsv file names its columns.
@@ -44,11 +49,16 @@ def evaluate(
         option: An option of the task, as [options] of a recipe has it. Can be given several times.
         json: Print JSON.
     """
+    from ..data.parallel import read_parallel
     from ..tasks.registry import task_class
     from ..train.evaluation import evaluate as measure
 
     kind = task_class(task)
-    rows = Reading(data, column, format, header).rows(kind.columns.all)
+    rows: Iterable[Any] = [] if target else Reading(data, column, format, header).rows(kind.columns.all)
+    if target:
+        if "target" not in kind.columns.targets or column or format or header != "guess":
+            raise InputError("--target is for tasks with a source and a target, and two files of plain lines")
+        rows = read_parallel({"source": data, "target": target})
     options = {**({"truncation": True} if truncation else {}), **read_options(task, option)}
     judged = kind.from_pretrained(model, **options)
     judged.refuse_untrained()

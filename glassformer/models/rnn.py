@@ -49,7 +49,6 @@ class RNNConfig(PretrainedConfig):
     share_embeddings: bool = flag(True)  # one table of vectors for source and target
     output_bias: bool = flag(False)
     is_encoder_decoder: bool = flag(True)
-    pad_token_id: int | None = whole(0, low=0, optional=True)
     decoder_start_token_id: int | None = whole(None, low=0, optional=True)
 
     def validate(self) -> None:

@@ -66,6 +66,7 @@ class Task:
     unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
     needs_special_tokens: ClassVar[bool] = False  # texts of files keep theirs too
     nested_options: ClassVar[str | None] = None  # a dictionary of options that people pass under this name
+    written_columns: ClassVar[tuple[str, ...]] = ()  # texts that the model writes, with words of its vocabulary too
     label_smoothing: float = 0.0  # the share of every target that training spreads over all labels
     label_weights: Tensor | None = None  # how much each label counts in training; None: all the same
 
@@ -102,6 +103,12 @@ class Task:
         """What training changes, and hands to `loss`, perhaps wrapped: the model, and what else learns."""
         return self.model
 
+    @classmethod
+    def new_config(cls, tokenizer: PreTrainedTokenizer) -> dict[str, Any]:
+        """What the config of a new model must say to go with a tokenizer."""
+        ids = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+        return {"vocab_size": len(tokenizer), **ids}
+
     def save_tokenizers(self, folder: str | PathLike[str]) -> None:
         """Write what turns texts into ids beside the model, as `from_pretrained` reads it."""
         self.tokenizer.save_pretrained(folder)
@@ -135,6 +142,11 @@ class Task:
         task = copy.copy(self)
         task.options = replace(self.options, **options)
         return task
+
+    @property
+    def marks_texts(self) -> bool:
+        """Whether texts get the special tokens that the tokenizer puts around them."""
+        return True
 
     @property
     def limit(self) -> int:
@@ -228,6 +240,7 @@ class Task:
         encodings = self.tokenizer(
             texts,
             pairs,
+            add_special_tokens=self.marks_texts,
             truncation=cut,
             max_length=self.limit if cut else None,
             is_split_into_words=words,

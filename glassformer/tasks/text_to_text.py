@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..generate.config import GenerationConfig
 from ..nn.loss import IGNORED
 from ..text.auto import AutoTokenizer
+from ..text.bert import BertTokenizer
 from ..text.inputs import describe
 from ..text.tokenizer import PreTrainedTokenizer
 from .base import Columns, Row
@@ -52,6 +53,7 @@ class TextToText(WritingTask):
 
     head = "AutoModelForSeq2SeqLM"
     columns = Columns(("source",), targets=("target",))
+    written_columns = ("target",)
     Options = TextToTextOptions
     answer_key: str  # what the text is called in an answer
 
@@ -86,12 +88,33 @@ class TextToText(WritingTask):
             options["target_tokenizer"] = AutoTokenizer.from_pretrained(beside)
         return super().from_pretrained(name_or_path, tokenizer, hub=hub, model_arguments=model_arguments, **options)
 
+    @classmethod
+    def new_config(  # type: ignore[override]
+        cls, tokenizer: PreTrainedTokenizer, target_tokenizer: PreTrainedTokenizer | None = None
+    ) -> dict[str, Any]:
+        """A new model begins and ends what it writes with the tokens that its tokenizer begins and ends texts with."""
+        writes = target_tokenizer or tokenizer
+        end = first_known(writes.eos_token_id, writes.sep_token_id)
+        told = {
+            **super().new_config(writes),
+            "eos_token_id": end,
+            "decoder_start_token_id": first_known(writes.bos_token_id, writes.cls_token_id, end),
+        }
+        if target_tokenizer is not None:
+            told |= {"source_vocab_size": len(tokenizer), "share_embeddings": False}
+        return told
+
     def save_tokenizers(self, folder: str | PathLike[str]) -> None:
         super().save_tokenizers(folder)
         if self.target_tokenizer is not self.tokenizer:
             self.target_tokenizer.save_pretrained(Path(folder) / TARGET_FOLDER)
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
+
+    @property
+    def marks_texts(self) -> bool:
+        """A tokenizer of plain words has no marks to put around texts."""
+        return not isinstance(self.tokenizer, BertTokenizer) or self.tokenizer.cls_token is not None
 
     @property
     def prefix(self) -> str:
@@ -189,3 +212,11 @@ class TextToText(WritingTask):
         if row.get("target") is None:
             raise InputError(f"{self.name} is judged by rows with a target")
         return row["target"]
+
+
+def first_known(*ids: int | None) -> int:
+    """The first of several tokens that a tokenizer has."""
+    known = next((one for one in ids if one is not None), None)
+    if known is None:
+        raise InputError("the tokenizer has no token that ends a text: neither eos_token nor sep_token")
+    return known

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..data.labels import make_label2id
+from ..data.parallel import read_parallel
 from ..data.readers import read_rows
 from ..data.shuffle import shuffle, split
-from ..errors import refuse_unknown
+from ..errors import ConfigError, refuse_unknown
 from ..models import auto
 from ..models.lora import add_lora
 from ..tasks.base import Task
@@ -18,12 +19,11 @@ from ..tasks.registry import ALIASES, task_class, task_of
 from ..text.auto import AutoTokenizer
 from ..text.fresh import train_tokenizer
 from ..text.tokenizer import PreTrainedTokenizer
-from .recipe import NEW, Recipe, is_new
+from .recipe import NEW, DataSettings, Recipe, is_new
 from .state import seed_all
 from .trainer import Trainer
 
 LABELLED = {"text-classification": "label", "token-classification": "tags"}  # where the labels of a new head stand
-SPECIAL_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 def build(recipe: Recipe) -> Trainer:
@@ -34,11 +34,11 @@ def build(recipe: Recipe) -> Trainer:
     config = {**new_labels(recipe, rows), **recipe.config}
     rows, eval_rows = drawn(rows, recipe.data.limit), drawn(eval_rows, recipe.data.eval_limit)
     seed_all(recipe.train.seed)  # weights that are drawn belong to the run
-    tokenizer = new_tokenizer(recipe, kind, rows) if is_new(recipe.tokenizer) else recipe.tokenizer
+    tokenizer, target = tokenizers(recipe, kind, rows)
     if recipe.from_scratch or is_new(recipe.model):
-        task = new_task(kind, recipe, tokenizer, config)
+        task = new_task(kind, recipe, tokenizer, target, config)
     else:
-        task = kind.from_pretrained(recipe.model, tokenizer, model_arguments=config, **recipe.options)
+        task = kind.from_pretrained(recipe.model, tokenizer, model_arguments=config, **target, **recipe.options)
     if recipe.lora is not None:
         add_lora(task.model, recipe.lora)
     teacher = None
@@ -52,12 +52,11 @@ def build(recipe: Recipe) -> Trainer:
 def recipe_rows(recipe: Recipe) -> tuple[Any, list[Any] | None]:
     """Rows to learn from and rows to judge by. What is streamed stays in its files."""
     data = recipe.data
-    how = {"columns": data.columns, "format": data.format, "header": data.header}
-    rows: Any = read_rows(data.train, **how)
+    rows: Any = read_source(data.train, data)
     if not data.streaming:
         rows = list(rows)
     if data.eval is not None:
-        return rows, list(read_rows(data.eval, **how))
+        return rows, list(read_source(data.eval, data))
     if data.eval_fraction is not None:
         training, judged = map(list, split(rows, data.eval_fraction, recipe.train.seed))
         return training, judged
@@ -67,6 +66,17 @@ def recipe_rows(recipe: Recipe) -> tuple[Any, list[Any] | None]:
     return rows, None
 
 
+def read_source(source: str | dict[str, str], data: DataSettings) -> Iterable[Any]:
+    """Rows of a file, or of files that stand side by side."""
+    how = {"columns": data.columns, "format": data.format, "header": data.header}
+    if isinstance(source, str):
+        return read_rows(source, **how)
+    told = next((name for name, value in how.items() if value is not None), None)
+    if told:
+        raise ConfigError(f"data.{told} is not for files of plain lines, one for each column")
+    return read_parallel(source)
+
+
 def drawn(rows: Any, limit: int | None) -> Any:
     """So many rows, drawn at random and always the same; all of them without a limit."""
     if limit is None or rows is None:
@@ -74,30 +84,48 @@ def drawn(rows: Any, limit: int | None) -> Any:
     return list(itertools.islice(shuffle(rows, len(rows), seed=0), limit))
 
 
-def new_tokenizer(recipe: Recipe, kind: type[Task], rows: Iterable[Any]) -> PreTrainedTokenizer:
-    """A tokenizer made from all texts that the task reads in its rows."""
+def tokenizers(recipe: Recipe, kind: type[Task], rows: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
+    """What a task is made with to read texts, and, if that is told, to write them."""
+    reads, writes = kind.columns.inputs, kind.written_columns
+    if recipe.target_tokenizer is None:
+        return tokenizer_of(recipe, recipe.tokenizer, rows, (*reads, *writes)), {}
+    if not writes:
+        raise ConfigError(f"target_tokenizer is for tasks that write other texts than they read, not for {kind.name}")
+    target = tokenizer_of(recipe, recipe.target_tokenizer, rows, writes)
+    if not isinstance(target, PreTrainedTokenizer):
+        target = AutoTokenizer.from_pretrained(target)
+    return tokenizer_of(recipe, recipe.tokenizer, rows, reads), {"target_tokenizer": target}
+
+
+def tokenizer_of(recipe: Recipe, told: str | None, rows: Iterable[Any], columns: Iterable[str]) -> Any:
+    """The name of a tokenizer, or one that is made from all texts in some columns."""
+    if not is_new(told):
+        return told
     own = [name for name in inspect.signature(train_tokenizer).parameters if name not in ("files_or_texts", "kind")]
     refuse_unknown(recipe.vocabulary, own, "[vocabulary]")
-    texts = (row[name] + "\n" for row in rows for name in kind.columns.inputs if isinstance(row.get(name), str))
-    return train_tokenizer(texts, str(recipe.tokenizer).removeprefix(NEW), **recipe.vocabulary)
+    texts = (row[name] + "\n" for row in rows for name in columns if isinstance(row.get(name), str))
+    return train_tokenizer(texts, str(told).removeprefix(NEW), **recipe.vocabulary)
 
 
 def new_task(
-    kind: type[Task], recipe: Recipe, tokenizer: PreTrainedTokenizer | str | None, config: dict[str, Any]
+    kind: type[Task],
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizer | str | None,
+    target: dict[str, Any],
+    config: dict[str, Any],
 ) -> Task:
     """The task with a model that knows nothing yet: of the shape that a folder has, or that [config] tells."""
     if not isinstance(tokenizer, PreTrainedTokenizer):
         tokenizer = AutoTokenizer.from_pretrained(tokenizer or recipe.model)
-    elsewhere = tokenizer if is_new(recipe.model) or is_new(recipe.tokenizer) else None
     if is_new(recipe.model):
         architecture = recipe.model.removeprefix(NEW)
         known = auto.config_class(architecture, "model").field_names()
-        special = {name: getattr(elsewhere, name) for name in SPECIAL_IDS if name in known}
-        shape = auto.AutoConfig.for_model(architecture, **{"vocab_size": len(tokenizer), **special, **config})
+        told = {name: value for name, value in kind.new_config(tokenizer, **target).items() if name in known}
+        shape = auto.AutoConfig.for_model(architecture, **{**told, **config})
     else:
-        size = {} if elsewhere is None else {"vocab_size": len(tokenizer)}
+        size = {"vocab_size": len(tokenizer)} if is_new(recipe.tokenizer) else {}
         shape = auto.AutoConfig.from_pretrained(recipe.model, **{**size, **config})
-    return kind(getattr(auto, kind.head).from_config(shape), tokenizer, **recipe.options)
+    return kind(getattr(auto, kind.head).from_config(shape), tokenizer, **target, **recipe.options)
 
 
 def new_labels(recipe: Recipe, rows: Iterable[Any]) -> dict[str, Any]:

@@ -55,8 +55,8 @@ NEW_TOKENIZERS = ("new:wordpiece", "new:bpe", "new:characters", "new:words")
 class DataSettings:
     """Which rows are read."""
 
-    train: str  # a file, a folder, a pattern, or hf://datasets/OWNER/NAME/PATH
-    eval: str | None = None
+    train: str | dict[str, str]  # a file, a folder, a pattern, hf://datasets/OWNER/NAME/PATH; or {column: file}, ...
+    eval: str | dict[str, str] | None = None  # ... for texts that stand in several files, line beside line
     eval_fraction: float | None = None  # without `eval`: this share of the training rows is kept for it
     eval_tail: float | None = None  # without `eval`: this share of the rows, the last ones, is kept for it
     columns: dict[str, Any] | None = None  # name the task reads -> name or number in the file
@@ -77,6 +77,7 @@ class Recipe:
     data: DataSettings
     train: TrainSettings
     tokenizer: str | None = None  # None: the model's own
+    target_tokenizer: str | None = None  # of the texts that are written; None: the same
     from_scratch: bool = False  # the shape of `model` with weights that are drawn, and not those it has
     vocabulary: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
@@ -180,11 +181,12 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     for name, section, told in (
         ("task", values, "task, such as text-classification"),
         ("model", values, "model, a folder or a hub name"),
-        ("train", sections["data"], "data.train, the rows to learn from"),
         ("output_dir", sections["train"], "train.output_dir, the folder to write"),
     ):
         if not isinstance(section.get(name), str):
             raise ConfigError(f"{where} needs {told}; got {section.get(name)!r}")
+    for name in ("train", "eval"):
+        check_source(name, sections["data"].get(name), where)
     data = DataSettings(**sections["data"])
     one_of("from_scratch", values.get("from_scratch", False), (True, False))
     if values.get("from_scratch") and "lora" in values:
@@ -198,6 +200,7 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         task=values["task"],
         model=values["model"],
         tokenizer=values.get("tokenizer"),
+        target_tokenizer=values.get("target_tokenizer"),
         from_scratch=values.get("from_scratch", False),
         vocabulary=dict(sections["vocabulary"]),
         data=data,
@@ -206,6 +209,15 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         config=dict(sections["config"]),
         **added_sections({name: sections[name] for name in ("lora", "distill") if name in values}, where),
     )
+
+
+def check_source(name: str, value: Any, where: str) -> None:
+    """Refuse what does not say where rows are."""
+    parallel = isinstance(value, Mapping) and len(value) > 1 and all(isinstance(file, str) for file in value.values())
+    if isinstance(value, str) or parallel or (name == "eval" and value is None):
+        return
+    what = "the rows to learn from" if name == "train" else "the rows to judge by"
+    raise ConfigError(f"{where} needs data.{name}, {what}: a file, or a file for each column; got {value!r}")
 
 
 def check_data(data: DataSettings, where: str) -> None:

@@ -31,6 +31,7 @@ def tiny_transformer(**fields: Any) -> glassformer.TransformerConfig:
         "num_attention_heads": 4,
         "intermediate_size": 48,
         "max_position_embeddings": 40,
+        "pad_token_id": 0,
         "bos_token_id": 1,
         "eos_token_id": 2,
     }
@@ -62,6 +63,7 @@ def tiny_rnn(**fields: Any) -> glassformer.RNNConfig:
         "num_hidden_layers": 2,
         "max_position_embeddings": 40,
         "initializer_range": 1.0,
+        "pad_token_id": 0,
         "bos_token_id": 1,
         "eos_token_id": 2,
     }
