@@ -78,6 +78,7 @@ class ResidualAttention(MultiHeadAttention):
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward.
 
+    >>> import torch
     >>> EncoderLayer(16, 4, 32, 0.1)(torch.randn(2, 5, 16)).shape
     torch.Size([2, 5, 16])
     """
@@ -136,6 +137,7 @@ class DecoderLayer(EncoderLayer):
     """Self-attention, attention to what the encoder read, then feed-forward.
 
     >>> layer = DecoderLayer(16, 4, 32, 0.1)
+    >>> import torch
     >>> future = torch.ones(3, 3).tril()
     >>> layer(torch.randn(2, 3, 16), torch.randn(2, 5, 16), tgt_mask=future).shape
     torch.Size([2, 3, 16])
