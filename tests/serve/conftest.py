@@ -16,7 +16,6 @@ from ..generate.tiny import write_tiny_gpt2
 from ..models.architectures import tiny_bert
 from ..tasks.conftest import save
 from ..tasks.tiny import VOCAB
-from .browser import browser
 
 HOSTILE = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\u202e", "🙂", "שלום"]
 TEXT = f"the cat sat on the mat {' '.join(HOSTILE)} 北京"
@@ -40,12 +39,6 @@ def hostile_subject(bert_folder) -> Subject:
     subject = Subject.load(bert_folder)
     subject.tokenizer.add_tokens(HOSTILE)
     return subject
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator:
-    with browser() as found:
-        yield found
 
 
 def running(explorer: Explorer) -> Iterator[tuple[Explorer, str]]:

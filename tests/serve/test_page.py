@@ -65,7 +65,7 @@ def test_values_under_the_pointer_are_the_models(page, hostile_subject):
     page.get_by_role("button", name="Head 2", exact=True).click()
     until(page, "document.querySelector('.told').textContent.includes('Layer 1 Head 2')")
     weights = reading.weights(1, [2])[0]
-    box = page.locator(".layers canvas").nth(1).bounding_box()
+    box = page.locator("canvas[role=application]").bounding_box()
     count, room = len(reading), page.evaluate("document.getElementById('panel').clientWidth")
     label = min(110, room * 0.25)  # the geometry of heat.js
     cell = min(26, (room - label - 44) // count)
@@ -115,7 +115,7 @@ def test_by_keyboard_alone(page, hostile_subject):
 def test_the_head_view_tells_the_largest_weights(page, hostile_subject):
     reading = hostile_subject.read(TEXT)
     show(page, "arcs")
-    page.locator(".layers canvas").nth(1).focus()
+    page.locator("canvas[role=application]").focus()
     for _ in range(3):
         page.keyboard.press("ArrowDown")
     said = page.inner_text(".told")

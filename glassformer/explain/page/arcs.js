@@ -9,9 +9,10 @@ const LEVELS = 12; // of opacity: lines of one level are drawn together
 export class Arcs {
   constructor(root) {
     this.base = make("canvas", { "aria-hidden": "true" });
+    this.labels = make("canvas", { "aria-hidden": "true" });
     this.top = make("canvas", { tabIndex: 0, role: "application" });
     this.told = make("p", { className: "told", role: "status", "aria-live": "polite" });
-    root.append(make("div", { className: "layers" }, this.base, this.top), this.told,
+    root.append(make("div", { className: "layers" }, this.base, this.labels, this.top), this.told,
       make("p", { className: "hint", textContent: say("keysHelp") }));
     this.root = root;
     this.heads = [];
@@ -54,9 +55,8 @@ export class Arcs {
   draw() {
     if (!this.left || !this.root.isConnected) return;
     this.size();
-    const pen = paper(this.base, this.width, this.height);
-    this.lines(pen, null, 0.9);
-    this.names(pen);
+    this.lines(paper(this.base, this.width, this.height), null, 0.9);
+    this.names(paper(this.labels, this.width, this.height));
     this.over();
   }
 
@@ -97,7 +97,7 @@ export class Arcs {
       }
       pen.strokeStyle = headColour(head);
       for (const level of used) {
-        pen.globalAlpha = strength * (level / LEVELS);
+        pen.globalAlpha = strength * (level / LEVELS) ** 0.75;
         pen.lineWidth = 0.6 + 1.9 * (level / LEVELS);
         pen.stroke(paths[level]);
       }
@@ -113,11 +113,11 @@ export class Arcs {
       this.told.textContent = "";
       return;
     }
-    pen.fillStyle = colour("mark");
-    const x = chosen.side === "left" ? 0 : this.width - this.column;
-    pen.fillRect(x, this.y(chosen.place) - this.row / 2, this.column, this.row);
+    pen.strokeStyle = colour("mark-strong");
+    pen.lineWidth = 1.5;
+    const x = chosen.side === "left" ? 1 : this.width - this.column + 1;
+    pen.strokeRect(x, this.y(chosen.place) - this.row / 2, this.column - 2, this.row);
     this.lines(pen, chosen, 1);
-    this.names(pen);
     this.told.textContent = this.sentence(chosen);
   }
 
@@ -169,6 +169,14 @@ export class Arcs {
     else return;
     event.preventDefault();
     this.over();
+  }
+
+  // Lines and names in one picture.
+  picture() {
+    const whole = make("canvas", { width: this.base.width, height: this.base.height });
+    const pen = whole.getContext("2d");
+    for (const part of [this.base, this.labels]) pen.drawImage(part, 0, 0);
+    return whole;
   }
 
   // The same drawing as SVG text.

@@ -106,7 +106,7 @@ class Page {
   }
 
   exports() {
-    const canvas = () => (this.arcs ? this.arcs.base : this.neuron.canvas);
+    const canvas = () => (this.arcs ? this.arcs.picture() : this.neuron.canvas);
     return make("div", { className: "exports", role: "group", "aria-label": say("export") },
       button("PNG", () => downloadPng("attention.png", canvas(), colour("paper"))),
       ...(this.arcs ? [button("SVG", () => download("attention.svg", this.arcs.svg(), "image/svg+xml"))] : []),

@@ -5,8 +5,14 @@ const MOST_PIXELS = 16e6; // what every browser still draws well
 export function paper(canvas, width, height) {
   const wanted = window.devicePixelRatio || 1;
   const ratio = Math.min(wanted, Math.sqrt(MOST_PIXELS / Math.max(1, width * height)));
-  canvas.width = Math.max(1, Math.round(width * ratio));
-  canvas.height = Math.max(1, Math.round(height * ratio));
+  const [wide, high] = [width, height].map((size) => Math.max(1, Math.round(size * ratio)));
+  if (canvas.width === wide && canvas.height === high) { // clearing is much quicker than making anew
+    const pen = canvas.getContext("2d");
+    pen.clearRect(0, 0, width, height);
+    return pen;
+  }
+  canvas.width = wide;
+  canvas.height = high;
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
   const context = canvas.getContext("2d");

@@ -87,7 +87,7 @@ export function arcsPanel(app, root) {
         second: second > 0 ? second : null, heads: chosen,
       });
     },
-    canvas: () => arcs.base,
+    canvas: () => arcs.picture(),
     svg: () => arcs.svg(),
   };
 }

@@ -71,7 +71,7 @@ export function attributePanel(app, root) {
         tokenPicker(app));
       const found = await askJson("attribute", { reading: app.reading.reading, method, position });
       place.replaceChildren(
-        make("p", { className: "note", textContent: `${method}: ${app.about.methods[method]}` }),
+        make("p", { className: "note", textContent: `${method}: ${say(method, app.about.methods[method])}` }),
         make("p", { className: "told", textContent: `${say("about", found.target)}: ${found.value.toFixed(4)}` }),
         scored(app.reading.tokens, found.scores),
         ...(found.gap === null ? [] : [make("p", { className: "hint", textContent: say("gap", found.gap.toFixed(4)) })]));
