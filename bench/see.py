@@ -4,8 +4,9 @@
 
 The model is a BERT-base with drawn weights (12 layers x 12 heads), for only the time counts here. First paint is the
 time from opening the page until every head is drawn. A hover is the time that the page's own code takes for one
-movement of the pointer. bertviz loads three libraries from the network; the bench hands them to it from npm, for without them its
-pages stay blank. Needs the packages bertviz, ipython and playwright, Chromium (CHROMIUM names another one) and npm.
+movement of the pointer. bertviz loads three libraries from the network; the bench hands them over from npm, for without
+them its pages stay blank. Needs the packages bertviz, ipython and playwright, Chromium (CHROMIUM names another one) and
+npm.
 """
 
 from __future__ import annotations

@@ -81,6 +81,8 @@ class Subject:
     def load(cls, name: str | Path) -> Subject:
         """A checkpoint with the head that it was trained with, or without one."""
         config = auto.AutoConfig.from_pretrained(name)
+        if config.is_encoder_decoder:
+            raise InputError(f"{name} is an encoder-decoder, which reads two texts: glass see shows its attention")
         made_as = (config.architectures or [""])[0]
         kind = next((auto_class for ending, auto_class in HEADS.items() if made_as.endswith(ending)), "AutoModel")
         loader = getattr(auto, kind)

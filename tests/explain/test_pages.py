@@ -22,6 +22,7 @@ from glassformer.transformers_neuron_view import BertModel as NeuronBert
 from glassformer.transformers_neuron_view import GPT2Model as NeuronGPT2
 
 from ..models.architectures import tiny_bert, tiny_gpt2, tokens
+from ..models.encoder_decoders import tiny_transformer
 from ..serve.browser import Eye
 from ..serve.conftest import HOSTILE, bert_folder, gpt_folder, hostile_subject  # noqa: F401
 from ..tasks.tiny import VOCAB
@@ -127,7 +128,7 @@ def test_the_page_of_glass_see(chromium, bert_folder, tmp_path, capsys):  # noqa
     assert not eye.faults
 
 
-def test_hostile_tokens_stay_text(chromium, tmp_path):  # noqa: F811
+def test_hostile_tokens_stay_text(chromium, tmp_path):
     for page_of in (
         head_view(attention(), TOKENS, sentence_b_start=3),
         model_view(attention(), TOKENS),
@@ -286,3 +287,39 @@ def test_compare_layers(bert_folder, tmp_path, capsys, chromium):  # noqa: F811
     assert not eye.faults
     assert main(["compare-layers", str(bert_folder), str(bert_folder), "--input", str(texts)]) == 0
     assert "entropy of heads" in capsys.readouterr().out
+
+
+# --- encoder-decoders -------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def test_an_encoder_decoder_shows_three_kinds(chromium, tmp_path, capsys):
+    torch.manual_seed(0)
+    tokenizer = glassformer.BertTokenizer(vocab={word: i for i, word in enumerate(VOCAB)})
+    config = tiny_transformer(vocab_size=len(VOCAB), bos_token_id=2, eos_token_id=3, decoder_start_token_id=2)
+    model = glassformer.TransformerForSeq2SeqLM(config).eval()
+    folder, path = tmp_path / "model", tmp_path / "page.html"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    assert main(["see", str(folder), "the cat sat", "--pair", "so good", "-o", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["target"] == ["[CLS]", "so", "good"]
+    html = path.read_text(encoding="utf-8")
+    about = json.loads(re.search(r'id="about">(.*?)</script>', html, re.DOTALL)[1])
+    assert list(about["attention"]) == ["encoder", "decoder", "cross"]
+    ids = torch.tensor([tokenizer.encode("the cat sat")])
+    out = model(ids, decoder_input_ids=torch.tensor([[2, *tokenizer.encode("so good")[1:-1]]]), output_attentions=True)
+    page, eye = opened(chromium, html, tmp_path)
+    page.get_by_label("Attention", exact=True).select_option("cross")
+    page.locator("section").nth(2).locator("canvas[role=application]").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    said = page.locator("section").nth(2).locator(".told").inner_text()
+    assert "1 so → 1 the" in said
+    value = float(re.search(r": ([\d.e-]+) \(row sum", said)[1])
+    assert value == pytest.approx(out.cross_attentions[0][0, 0, 1, 1].item(), rel=2e-5)
+    page.close()
+    assert not eye.faults
+    assert main(["see", str(folder), "the cat sat", "-o", str(path)]) == 0  # its own translation
+    assert main(["explore", str(folder)]) == 1
+    assert "glass see shows its attention" in capsys.readouterr().err
