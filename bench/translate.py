@@ -1,0 +1,249 @@
+"""How fast a translator learns and writes, beside the same Transformer put together from torch.nn.Transformer.
+
+    python bench/translate.py [--rounds 3] [--steps 6] [--sentences 32] [--json bench/results/translate.json]
+
+Both have the shape of recipes/multi30k.toml and the same weights, so that their first losses and all their
+translations are equal, which is checked. Pairs have natural lengths (log-normal, median 14, log-sd 0.35, up to 40
+tokens; the target is about as long as its source); batches are 128 pairs as they come, padded. Training: forward, loss
+over words that are there, backward, clipping, AdamW; a figure counts real tokens of source and target. Writing: beam
+search with 5 beams and 30 new tokens; the peer encodes once and reads the whole prefix again at each step, as plain
+implementations do. Engines are processes of their own, and rounds alternate; figures are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from workers import Worker
+
+THREADS = 2
+ROWS, BEAMS, NEW = 128, 5, 30
+START, END, IGNORED = 1, 2, -100
+SHAPE = {
+    "vocab_size": 8000,
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 3,
+    "intermediate_size": 1024,
+    "max_position_embeddings": 128,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "norm_first": True,
+}
+
+
+def make_pairs(count: int, seed: int) -> list[tuple[list[int], list[int]]]:
+    rng = random.Random(seed)
+
+    def words(median: float, spread: float) -> list[int]:
+        length = min(40, max(3, round(rng.lognormvariate(math.log(median), spread))))
+        return [rng.randrange(3, SHAPE["vocab_size"]) for _ in range(length)]
+
+    sources = [words(14, 0.35) for _ in range(count)]
+    return [(source, [*words(len(source), 0.15), END]) for source in sources]
+
+
+def padded(rows: list[list[int]], filler: int) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([row + [filler] * (width - len(row)) for row in rows])
+
+
+def batch_of(pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Sources, what the decoder reads, what it is to say."""
+    sources, targets = map(list, zip(*pairs, strict=True))
+    return padded(sources, 0), padded([[START, *row[:-1]] for row in targets], 0), padded(targets, IGNORED)
+
+
+def learner(model: nn.Module, loss_of) -> dict:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def learn(pairs) -> float:
+        loss = loss_of(*batch_of(pairs))
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return float(loss.detach())
+
+    return {"learn": learn}
+
+
+def load_ours(folder: str):
+    torch.set_num_threads(THREADS)
+    from glassformer import AutoModelForSeq2SeqLM
+
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+
+    def loss_of(source: Tensor, said: Tensor, labels: Tensor) -> Tensor:
+        body = model.read_pair(source, source != 0, said, labels != IGNORED)
+        return F.cross_entropy(model.word_logits(body.rows), body.layout.pack(labels))
+
+    def write(sources: list[list[int]]) -> list[list[int]]:
+        ids = padded(sources, 0)
+        settings = {"num_beams": BEAMS, "max_new_tokens": NEW, "suppress_tokens": [END]}
+        return model.generate(ids, attention_mask=(ids != 0).long(), **settings)[:, 1:].tolist()
+
+    return served(model, learner(model, loss_of), write)
+
+
+def served(model: nn.Module, ways: dict, write):
+    def do(what: str, given):
+        model.train(what == "learn")
+        if what == "learn":
+            return ways["learn"](given)
+        with torch.no_grad():
+            return write(given)
+
+    return do
+
+
+class Plain(nn.Module):
+    """A translator as tutorials put it together from torch.nn.Transformer."""
+
+    def __init__(self, positions: Tensor):
+        super().__init__()
+        size, layers = SHAPE["hidden_size"], SHAPE["num_hidden_layers"]
+        self.words = nn.Embedding(SHAPE["vocab_size"], size)
+        self.register_buffer("positions", positions)
+        heads, wide = SHAPE["num_attention_heads"], SHAPE["intermediate_size"]
+        self.body = nn.Transformer(size, heads, layers, layers, wide, 0.0, batch_first=True, norm_first=True)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return self.words(ids) * math.sqrt(self.words.embedding_dim) + self.positions[: ids.shape[1]]
+
+    def decode(self, said: Tensor, memory: Tensor, hidden: Tensor, padding: Tensor | None) -> Tensor:
+        future = torch.ones(said.shape[1], said.shape[1], dtype=torch.bool).triu(1)
+        return self.body.decoder(
+            self.embed(said),
+            memory,
+            future,
+            tgt_key_padding_mask=padding,
+            memory_key_padding_mask=hidden,
+            tgt_is_causal=True,
+        )
+
+    def forward(self, source: Tensor, said: Tensor) -> Tensor:
+        hidden = source == 0
+        memory = self.body.encoder(self.embed(source), src_key_padding_mask=hidden)
+        return self.decode(said, memory, hidden, said == 0) @ self.words.weight.T
+
+    def search(self, source: Tensor) -> Tensor:
+        """The best of the beams, B NEW."""
+        batch, hidden = len(source), source == 0
+        memory = self.body.encoder(self.embed(source), src_key_padding_mask=hidden)
+        memory, hidden = memory.repeat_interleave(BEAMS, 0), hidden.repeat_interleave(BEAMS, 0)
+        said = torch.full((batch * BEAMS, 1), START)
+        totals = torch.tensor([0.0] + [-1e9] * (BEAMS - 1)).repeat(batch, 1)
+        for _ in range(NEW):
+            scores = self.decode(said, memory, hidden, None)[:, -1] @ self.words.weight.T
+            chances = scores.log_softmax(-1)
+            chances[:, END] = -torch.inf
+            words = chances.shape[-1]
+            totals, places = (totals[:, :, None] + chances.view(batch, BEAMS, words)).flatten(1).topk(BEAMS)
+            parents = (torch.arange(batch)[:, None] * BEAMS + places // words).flatten()
+            said = torch.cat((said[parents], (places % words).view(-1, 1)), 1)
+        return said.view(batch, BEAMS, -1)[:, 0, 1:]
+
+
+def load_plain(folder: str):
+    torch.set_num_threads(THREADS)
+    import warnings
+
+    from glassformer import AutoModelForSeq2SeqLM
+
+    warnings.filterwarnings("ignore")
+    ours = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    model = Plain(ours.encoder.embeddings.pos_encoding.pe[0])
+    copy_weights(ours, model)
+
+    def loss_of(source: Tensor, said: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(model(source, said).flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
+
+    return served(model, learner(model, loss_of), lambda sources: model.search(padded(sources, 0)).tolist())
+
+
+@torch.no_grad()
+def copy_weights(ours, plain: Plain) -> None:
+    def copy(attention, theirs: nn.MultiheadAttention) -> None:
+        parts = (attention.self.query, attention.self.key, attention.self.value)
+        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+        theirs.out_proj.load_state_dict(attention.output.dense.state_dict())
+
+    plain.words.weight.copy_(ours.encoder.embeddings.word_embeddings.weight)
+    for half, theirs in ((ours.encoder, plain.body.encoder), (ours.decoder, plain.body.decoder)):
+        theirs.norm.load_state_dict(half.LayerNorm.state_dict())
+        for mine, other in zip(half.layer, theirs.layers, strict=True):
+            copy(mine.attention, other.self_attn)
+            norms = [mine.attention.LayerNorm, mine.LayerNorm]
+            if hasattr(mine, "crossattention"):
+                copy(mine.crossattention, other.multihead_attn)
+                norms.insert(1, mine.crossattention.LayerNorm)
+            for number, norm in enumerate(norms, 1):
+                getattr(other, f"norm{number}").load_state_dict(norm.state_dict())
+            other.linear1.load_state_dict(mine.intermediate.dense.state_dict())
+            other.linear2.load_state_dict(mine.output.dense.state_dict())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--sentences", type=int, default=32)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    from glassformer import TransformerConfig, TransformerForSeq2SeqLM
+
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        config = TransformerConfig(**SHAPE, bos_token_id=START, eos_token_id=END, pad_token_id=0)
+        model = TransformerForSeq2SeqLM(config)
+        model.save_pretrained(folder)
+        print(f"{model.num_parameters():,} parameters, {THREADS} threads")
+        loads = {"glassformer": load_ours, "torch.nn.Transformer": load_plain}
+        workers = {name: Worker(load, folder, threads=THREADS) for name, load in loads.items()}
+        try:
+            found = measure(workers, options)
+        finally:
+            for worker in workers.values():
+                worker.close()
+    ours, theirs = found["glassformer"], found["torch.nn.Transformer"]
+    print(f"{'':24}{'learnt tokens/s':>18}{'written tokens/s':>18}")
+    for name, figures in found.items():
+        print(f"{name:24}{figures['learn']:>18,.0f}{figures['write']:>18,.0f}")
+    print(f"{'ratio':24}{ours['learn'] / theirs['learn']:>18.2f}{ours['write'] / theirs['write']:>18.2f}")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def measure(workers: dict[str, Worker], options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    sources = [source for source, _ in make_pairs(options.sentences, 99)]
+    written = {name: worker("write", sources)[1] for name, worker in workers.items()}
+    first, second = written.values()
+    same = sum(a == b for a, b in zip(first, second, strict=True))
+    losses = {name: worker("learn", make_pairs(ROWS, 0))[1] for name, worker in workers.items()}
+    told = ", ".join(f"{loss:.5f}" for loss in losses.values())
+    print(f"{same} of {len(sources)} translations are equal; first losses {told}")
+    times: dict[str, dict[str, list[float]]] = {name: {"learn": [], "write": []} for name in workers}
+    for number in range(options.rounds):
+        for name, worker in workers.items():
+            for step in range(options.steps):
+                pairs = make_pairs(ROWS, 1 + number * options.steps + step)
+                tokens = sum(len(source) + len(target) for source, target in pairs)
+                times[name]["learn"].append(tokens / worker("learn", pairs)[0])
+            times[name]["write"].append(NEW * len(sources) / worker("write", sources)[0])
+    return {name: {what: statistics.median(each) for what, each in kinds.items()} for name, kinds in times.items()}
+
+
+if __name__ == "__main__":
+    main()
