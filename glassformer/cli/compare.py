@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from ..errors import InputError
 from .show import print_json, print_table
 from .train import STOPPED, as_fields
 
-OWN = ("set", "seeds", "output-dir", "json", "help")
+OWN = ("set", "vary", "seeds", "output-dir", "json", "help")
 
 
 def compare(
@@ -21,6 +22,7 @@ def compare(
     *,
     seeds: Annotated[tuple[int, ...], arg(metavar="N")] = (0, 1, 2),
     output_dir: Annotated[str, arg(metavar="FOLDER")] = "runs/comparison",
+    vary: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="FIELD=A,B,...")]] = (),
     set: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = (),
     json: bool = False,
 ) -> int:
@@ -31,11 +33,13 @@ def compare(
 
     examples:
       glass compare recipes/sst2.toml recipes/sst2-scratch.toml --seeds 0 1 2 --output-dir runs/sst2
+      glass compare recipes/multi30k.toml --vary config.num_hidden_layers=1,3 --vary config.num_attention_heads=1,4,8
 
     Args:
         recipes: TOML files; each is called by its name without the ending. The first is what others differ from.
         seeds: Each recipe is run once with every one of these.
         output_dir: Where the runs are kept. Those that are done are not run again.
+        vary: Run every recipe with each of these values; of several such fields, with each combination.
         set: A field for all recipes; --FIELD=VALUE is the same.
         json: Print the comparison as JSON.
     """
@@ -51,9 +55,10 @@ def compare(
         raise InputError(f"every seed is used once, got {', '.join(map(str, seeds))}")
     read = {}
     for name, path in zip(names, recipes, strict=True):
-        values = read_recipe(Path(path))
-        put_all(values, [*set, f"output_dir={output_dir}"])
-        read[name] = make_recipe(values, path)
+        for variant in variants(vary):
+            values = read_recipe(Path(path))
+            put_all(values, [*set, *variant, f"output_dir={output_dir}"])
+            read[", ".join([name, *map(last_name, variant)])] = make_recipe(values, path)
     try:
         comparison = run(read, seeds, Path(output_dir))
     except Stopped as stop:
@@ -67,6 +72,31 @@ def compare(
     else:
         show(comparison, Path(output_dir))
     return 0
+
+
+def variants(vary: Sequence[str]) -> list[tuple[str, ...]]:
+    """Every combination of the values that fields are given, each as FIELD=VALUE.
+
+    >>> variants(["config.a=1,2", "b=x"])
+    [('config.a=1', 'b=x'), ('config.a=2', 'b=x')]
+    """
+    fields = []
+    for given in vary:
+        name, equals, values = given.partition("=")
+        if not name or not equals or not all(values.split(",")):
+            raise InputError(f"--vary takes FIELD=A,B,..., got {given!r}")
+        fields.append([f"{name}={value}" for value in values.split(",")])
+    return list(itertools.product(*fields))
+
+
+def last_name(setting: str) -> str:
+    """A setting as part of a name, which is a folder's too.
+
+    >>> last_name("config.num_hidden_layers=2"), last_name("learning_rate=0.1")
+    ('num_hidden_layers=2', 'learning_rate=0.1')
+    """
+    field, _, value = setting.partition("=")
+    return f"{field.rpartition('.')[2]}={value}".replace("/", "-")
 
 
 def show(comparison, folder: Path) -> None:

@@ -63,6 +63,7 @@ def demo(
         raise InputError(f"--steps must be a whole number of at least 1, got {steps}")
     began = time.perf_counter()
     learnt, judged = spoken_pairs(MEANINGS, HELD_OUT)
+    write_corpus(output, learnt, judged)
     task = ready_made(output, again)
     if task is None:
         task = train(output, learnt, judged, steps, quiet=json)
@@ -105,8 +106,19 @@ def demo(
     glass = program()
     print(f'  {glass} translate {output} "nine hundred thousand and one" --page look.html')
     print(f"  {glass} inspect {output}")
-    print(f"  {glass} train translation --help")
+    print(f"  {glass} train translation --model new:rnn --tokenizer new:wordpiece --data {output}/train.tsv \\")
+    print(f"    --eval {output}/test.tsv --learning-rate 2e-3 --max-steps 600 --output-dir {output}-rnn")
     return 0
+
+
+def write_corpus(folder: Path, learnt: list[Pair], judged: list[Pair]) -> None:
+    """The corpus as files, for other models to be trained on it too."""
+    from ..checkpoints.files import make_folder, write_atomically
+
+    make_folder(folder)
+    for name, pairs in (("train.tsv", learnt), ("test.tsv", judged)):
+        lines = [f"{pair.source}\t{pair.target}\n" for pair in pairs]
+        write_atomically(folder / name, "source\ttarget\n" + "".join(lines))
 
 
 def ready_made(folder: Path, again: bool) -> Translation | None:

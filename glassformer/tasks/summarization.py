@@ -20,5 +20,5 @@ class Summarization(TextToText):
     answer_key = "summary_text"
     metrics = ("rouge1", "rouge2", "rougeL")
 
-    def metric(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    def judge(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         return rouge(predictions, references)

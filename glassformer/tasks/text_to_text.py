@@ -34,9 +34,13 @@ class TextToTextOptions(WritingOptions):
 
     truncation: bool = False  # cut what is longer than the model reads, and tell so; it is refused otherwise
     return_tensors: bool = False  # the tokens in place of the text
+    by_length: Sequence[int] = ()  # metrics are told also for targets of up to so many tokens, and for longer ones
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        edges = list(self.by_length) if isinstance(self.by_length, list | tuple) else [None]
+        if not all(isinstance(edge, int) and edge > 0 for edge in edges) or edges != sorted({*edges}):
+            raise InputError(f"by_length takes rising numbers of tokens, such as [5, 10], got {self.by_length!r:.60}")
         switch("truncation", self.truncation)
         switch("return_tensors", self.return_tensors)
 
@@ -204,6 +208,24 @@ class TextToText(WritingTask):
         learnt = labels != IGNORED
         logits = model.word_logits(body.rows[learnt])
         return F.cross_entropy(logits, labels[learnt], reduction="sum", label_smoothing=self.label_smoothing)
+
+    def judge(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        """What `metric` tells of all texts together."""
+        raise NotImplementedError(f"{type(self).__name__} is not evaluated")
+
+    def metric(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        found = self.judge(predictions, references)
+        edges = list(self.options.by_length)
+        if not edges:
+            return found
+        lengths = [len(self.target_tokenizer.encode(text, add_special_tokens=False)) for text in references]
+        for low, high in zip([0, *edges], [*edges, None], strict=True):
+            chosen = [i for i, length in enumerate(lengths) if length > low and (high is None or length <= high)]
+            if chosen:
+                part = self.judge([predictions[i] for i in chosen], [references[i] for i in chosen])
+                reach = f"{low + 1}-{high}" if high else f"over {low}"
+                found |= {f"{name} {reach}": value for name, value in part.items()}
+        return found
 
     def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> str:
         return self.spell(outputs[0][0][0])

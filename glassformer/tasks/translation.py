@@ -45,7 +45,7 @@ class Translation(TextToText):
         known = importlib.util.find_spec("sacrebleu") is not None
         return ("bleu", "chrf", "exact_match") if known else ("exact_match",)
 
-    def metric(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    def judge(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         found = exact_match(predictions, references)
         if "bleu" not in self.metrics:
             return found

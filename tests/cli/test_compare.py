@@ -92,3 +92,19 @@ def test_a_stop_is_told_and_another_recipe_refused(recipes, capsys, monkeypatch)
 def test_what_is_wrong_is_told(recipes, capsys, arguments, told):
     code, _, err = run(capsys, "compare", *arguments)
     assert code == 1 and told in err
+
+
+def test_values_are_varied_in_all_combinations(recipes, capsys):
+    asked = ("compare", "scratch.toml", "--seeds", "3", "--output-dir=sweep", "--max-steps", "1", "--json")
+    varied = ("--vary", "config.num_hidden_layers=1,2", "--vary", "train.learning_rate=1e-3,1e-4")
+    code, out, err = run(capsys, *asked, *varied)
+    assert code == 0, err
+    found = json.loads(out)["outcomes"]
+    assert [one["name"] for one in found] == [
+        f"scratch, num_hidden_layers={layers}, learning_rate={rate}" for layers in (1, 2) for rate in ("1e-3", "1e-4")
+    ]
+    sizes = [one["costs"]["parameters"]["mean"] for one in found]
+    assert sizes[0] == sizes[1] < sizes[2] == sizes[3]
+    code, _, err = run(capsys, *asked, "--vary", "config.num_hidden_layers")
+    assert code == 1
+    assert "--vary takes FIELD=A,B,..., got 'config.num_hidden_layers'" in err

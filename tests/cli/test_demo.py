@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from glassformer import read_rows
 from glassformer.cli import demo
 from glassformer.cli.main import main
 
@@ -48,6 +49,9 @@ def test_the_whole_way(small, tmp_path, capsys):
     assert demo.EXAMPLES[0] in shown
     page = (folder / demo.PAGE).read_text(encoding="utf-8")
     assert page.count("<section>") == len(demo.EXAMPLES)
+    rows = list(read_rows(folder / "test.tsv"))
+    assert len(rows) == 24
+    assert set(rows[0]) == {"source", "target"}
 
 
 def test_a_model_that_is_there_is_used(trained, capsys):

@@ -194,6 +194,17 @@ def test_evaluation(task):
     assert set(short) == {"loss", "rouge1", "rouge2", "rougeL", "rows"}
 
 
+def test_metrics_by_length(task):
+    judged = task.asked(by_length=[1, 3])
+    found = judged.metric(["a b c", "f", "a b c d"], ["a b c", "f", "a b c d e"])
+    assert found["exact_match"] == pytest.approx(2 / 3)
+    assert (found["exact_match 1-1"], found["exact_match 2-3"], found["exact_match over 3"]) == (1.0, 1.0, 0.0)
+    assert "exact_match over 3" not in judged.metric(["a"], ["a"])
+    for wrong in ([3, 1], [0], 5, ["a"]):
+        with pytest.raises(glassformer.InputError, match="rising numbers of tokens"):
+            task.asked(by_length=wrong)
+
+
 # --- metrics ----------------------------------------------------------------------------------------------------------
 
 
