@@ -35,13 +35,14 @@ class SentenceSimilarityOptions(EmbeddingOptions):
     objective: str = (
         "score"  # what is learnt: "score", the cosine; "ranking", to find text_pair among others; "triplet"
     )
+    full_score: float = 1.0  # of "score": what rows write for texts that mean the same, 5 in STS-B
     scale: float = SCALE  # of "ranking": what cosines are multiplied with
     margin: float = MARGIN  # of "triplet": by how much negatives must be farther away
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("objective", self.objective, OBJECTIVES)
-        for name in ("scale", "margin"):
+        for name in ("full_score", "scale", "margin"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise InputError(f"{name} must be a number above 0, got {value!r}")
@@ -113,10 +114,7 @@ class SentenceSimilarity(Embedding):
             return self.encode_contrast(texts, row.get("negative"))
         examples = [Example(each, window=i) for i, each in enumerate(self.encoded(texts))]
         if row.get("score") is not None:
-            scores = numbers(row["score"], len(texts) - 1)
-            for example, score in zip(
-                examples, [0.0, *(scores if isinstance(scores, list) else [scores])], strict=True
-            ):
+            for example, score in zip(examples, [0.0, *self.scores(row)], strict=True):
                 example.labels["labels"] = score
         return examples
 
@@ -131,9 +129,9 @@ class SentenceSimilarity(Embedding):
         return [Example(each, {"contrast": i}, window=i) for i, each in enumerate(self.encoded(texts))]
 
     def scores(self, row: Row) -> list[float]:
-        """How alike the row says its texts are."""
+        """How alike the row says its texts are, as a cosine."""
         read = numbers(row["score"], len(others(row)))
-        return read if isinstance(read, list) else [read]
+        return [score / self.options.full_score for score in (read if isinstance(read, list) else [read])]
 
     def count_targets(self, batch: Batch) -> int:
         if "contrast" in batch.labels:

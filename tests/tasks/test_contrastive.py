@@ -118,3 +118,10 @@ def test_what_is_wrong_is_told(folder):
     with pytest.raises(InputError, match="sentence-similarity learns from rows with score"):
         loss = task_of(folder)  # a forgotten score is no wish for a contrast
         loss.loss(loss.trainable, loss.collate(loss.encode(loss.read(PAIRS[0]))))
+
+
+def test_scores_may_have_another_scale(folder):
+    rows = [{**row, "score": score} for row, score in zip(PAIRS, (0.2, 0.9, 0.5), strict=True)]
+    fives = [{**row, "score": 5 * row["score"]} for row in rows]
+    assert torch.allclose(loss_of(task_of(folder), rows), loss_of(task_of(folder, full_score=5.0), fives))
+    assert not torch.allclose(loss_of(task_of(folder), rows), loss_of(task_of(folder), fives))
