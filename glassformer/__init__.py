@@ -89,6 +89,7 @@ _HOMES = {
         get_inverse_sqrt_schedule get_wsd_schedule""",
     "train.settings": "TrainSettings",
     "train.trainer": "Trainer TrainResult",
+    "train.distill": "DistillSettings",
     "train.evaluation": "evaluate",
     "explain.views": "head_view model_view neuron_view",
     "explain.capture": "capture run_with_cache",

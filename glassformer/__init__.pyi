@@ -274,6 +274,7 @@ from .text.roberta import RobertaTokenizer as RobertaTokenizer
 from .text.roberta import RobertaTokenizerFast as RobertaTokenizerFast
 from .text.tokenizer import PreTrainedTokenizer as PreTrainedTokenizer
 from .text.train import train_vocabulary as train_vocabulary
+from .train.distill import DistillSettings as DistillSettings
 from .train.evaluation import evaluate as evaluate
 from .train.optimizer import AdamW as AdamW
 from .train.optimizer import parameter_groups as parameter_groups
