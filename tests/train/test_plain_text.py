@@ -113,6 +113,13 @@ def test_pieces_read_and_predict_their_document(tmp_path):
     assert list(found.values()) == right
 
 
+def test_a_prefix_stands_before_every_document(tmp_path):
+    task = packer(tmp_path, n_positions=64, prefix="[CLS]", documents="row")
+    pieces = task.pieces(ROWS)
+    first = [pieces.corpus.ids[piece.first] for piece in (pieces[number] for number in range(len(pieces)))]
+    assert set(first) == {task.tokenizer.cls_token_id} and len(first) == sum(map(bool, LINES))
+
+
 def test_overlapping_pieces_judge_every_word_once_with_more_context(tmp_path):
     task = packer(tmp_path)
     plain = evaluate(task, ROWS)
