@@ -19,16 +19,17 @@ def train_vocabulary(
     /,
     *,
     output: Annotated[Path, arg(metavar="FOLDER")],
-    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece",
-    vocab_size: Annotated[int, arg(metavar="N")] = 30000,
+    kind: Literal["wordpiece", "bpe", "unigram", "characters", "words"] = "wordpiece",
+    vocab_size: Annotated[int | None, arg(metavar="N")] = None,
     min_frequency: Annotated[int | None, arg(metavar="N")] = None,
     cased: bool = False,
     overwrite: bool = False,
     json: bool = False,
 ) -> int:
-    """Make a new vocabulary from text files: WordPiece, byte-level BPE or Unigram.
+    """Make a new vocabulary from text files: WordPiece, byte-level BPE, Unigram, characters or whole words.
 
-    The same text always gives the same vocabulary. A WordPiece folder is one that BertTokenizer reads.
+    The same text always gives the same vocabulary. A folder of WordPiece or words is one that BertTokenizer reads, one
+    of characters is for GPT2Tokenizer.
 
     examples:
       glass train-vocabulary book.txt --output ./my-tokenizer --vocab-size 8000
@@ -39,13 +40,14 @@ def train_vocabulary(
         files: Text files in UTF-8.
         output: The folder to write; it is made if it is not there.
         kind: Which kind of vocabulary.
-        vocab_size: How many tokens at most, special ones included.
-        min_frequency: How often a pair must occur to become a token (wordpiece, bpe); two times if not given.
+        vocab_size: How many tokens at most, special ones included; 30000 if not given, or (words) all there are.
+        min_frequency: How often a pair must occur to become a token (wordpiece, bpe); two times if not given. Of
+            characters and words, how often they must occur themselves.
         cased: Keep capitals and accents (wordpiece); the other kinds always do.
         overwrite: Replace a tokenizer that is in the folder already.
         json: Print JSON.
     """
-    from .. import BertTokenizer
+    from .. import train_tokenizer
     from .. import train_vocabulary as train
 
     if not files:
@@ -60,20 +62,19 @@ def train_vocabulary(
 
     started = time.perf_counter()
     try:
-        if kind == "wordpiece":
-            made = BertTokenizer.train(
-                list(files), vocab_size=vocab_size, min_frequency=min_frequency, do_lower_case=not cased
-            )
-            vocab = made.vocab
-            written = made.save_pretrained(output)
-        else:
-            trained = train(list(files), kind, vocab_size, min_frequency)
+        if kind in ("bpe", "unigram"):
+            trained = train(list(files), kind, vocab_size or 30000, min_frequency)
             vocab = trained.vocab
             written = trained.save(output)
+        else:
+            made = train_tokenizer(list(files), kind, vocab_size, min_frequency, False if cased else None)
+            vocab = made.vocab
+            written = made.save_pretrained(output)
     except OSError as error:
         raise InputError(f"{error.filename or output}: {(error.strerror or str(error)).lower()}") from None
     seconds = time.perf_counter() - started
 
+    vocab_size = len(vocab) if vocab_size is None and kind in ("characters", "words") else vocab_size or 30000
     read = sum(file.stat().st_size for file in files)
     if json:
         values = {"kind": kind, "tokens": len(vocab), "asked_for": vocab_size, "bytes_read": read, "seconds": seconds}
