@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import contextlib
+import sys
+import webbrowser
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
@@ -53,15 +56,11 @@ def explore(
         server = Explorer(subjects, text, pair).serve(port)
     except OSError as error:
         raise InputError(f"port {port} cannot be used: {error.strerror or error}") from None
-    address: Any = server.address
+    address = server.address
     print_json({"address": address}, indent=None) if json else print(f"{address} shows {model}; Ctrl-C ends it")
-    import sys
-
     sys.stdout.flush()
     if browser:
-        import webbrowser
-
         webbrowser.open(address)
-    with server:
+    with server, contextlib.suppress(KeyboardInterrupt):
         server.serve_forever(poll_interval=0.2)
     return 0

@@ -207,3 +207,18 @@ def test_generation_plays(chromium, writer):
         assert page.inner_text("#panel .told").startswith("2 / 20")
         for view in ("predict", "lens", "neuron", "attribute"):
             show(page, view)
+
+
+@torch.no_grad()
+def test_heads_of_several_layers_can_be_switched_off_together(page, hostile_subject):
+    show(page, "whatif")
+    page.locator("#keep-heads").click()
+    page.get_by_label("Layer", exact=True).select_option("2")
+    until(page, "document.querySelector('#panel .hint').textContent.includes('0.0 × 0')")
+    page.locator("main[aria-busy=false]").wait_for()
+    mask = torch.ones(3, 4)
+    mask[0, 0] = mask[2, 0] = 0
+    reading = hostile_subject.read(TEXT)
+    logits = hostile_subject.model(torch.tensor([reading.ids]), head_mask=mask).logits[0, 0]
+    best = f"{logits.softmax(-1).max().item():.5f}"
+    until(page, f"document.querySelectorAll('#panel table')[1]?.querySelector('td').textContent === '{best}'")

@@ -21,8 +21,19 @@ function scored(tokens, scores, digits = 4) {
 
 export function whatIfPanel(app, root) {
   const picker = headPicker(app);
-  const plan = { factor: 0, skip: new Set(), source: "", layer: 0, here: "", there: "" };
+  const plan = { factor: 0, heads: {}, skip: new Set(), source: "", layer: 0, here: "", there: "" };
   const result = make("div");
+  const kept = make("p", { className: "hint" });
+  // Heads of other layers that were changed before, with those that are chosen now.
+  const changed = () => {
+    const { layer, heads } = app.state;
+    return { ...plan.heads, [layer]: { ...plan.heads[layer], ...Object.fromEntries(heads.map((head) => [head, plan.factor])) } };
+  };
+  const tellKept = () => {
+    const all = Object.entries(plan.heads).flatMap(([layer, heads]) =>
+      Object.entries(heads).map(([head, factor]) => `${layer}.${head} × ${factor}`));
+    kept.textContent = all.length ? `${say("keptHeads")}: ${all.join(", ")}` : "";
+  };
   const skips = make("div", { className: "controls" }, make("span", { textContent: say("skipLayers") }),
     ...app.model.heads.map((_, layer) => tick(String(layer), false, (on) => (on ? plan.skip.add(layer) : plan.skip.delete(layer)))));
   const source = make("input", { type: "text", dir: "auto", oninput: () => (plan.source = source.value) });
@@ -34,9 +45,9 @@ export function whatIfPanel(app, root) {
     choice(say("behind"), app.model.heads.map((_, i) => [i, i]), 0, (layer) => (plan.layer = Number(layer))),
     number("there", "there"), number("here", "here"), make("span", { className: "hint", textContent: `– : ${say("everywhere")}` }));
   const run = async () => {
-    const { layer, heads, position } = app.state;
+    const { position } = app.state;
     const question = { reading: app.reading.reading, position, skip: [...plan.skip] };
-    if (plan.factor !== 1) question.heads = { [layer]: Object.fromEntries(heads.map((head) => [head, plan.factor])) };
+    question.heads = changed();
     if (plan.source) {
       Object.assign(question, { source: plan.source, layer: plan.layer });
       if (plan.here !== "" && plan.there !== "") Object.assign(question, { here: Number(plan.here), there: Number(plan.there) });
@@ -51,7 +62,16 @@ export function whatIfPanel(app, root) {
   };
   root.append(picker.bar, make("div", { className: "controls" },
     slider(say("factor"), { low: 0, high: 2, step: 0.1, value: 0, shown: (v) => (v ? v.toFixed(1) : say("off")) }, (factor) => (plan.factor = factor)),
-    button(say("tryIt"), () => app.safely(run), { id: "try" })), skips, patch, result);
+    button(say("tryIt"), () => app.safely(run), { id: "try" }),
+    button(say("keepHeads"), () => {
+      plan.heads = changed();
+      tellKept();
+    }, { id: "keep-heads" }),
+    button(say("forgetHeads"), () => {
+      plan.heads = {};
+      tellKept();
+      app.safely(run);
+    })), kept, skips, patch, result);
   return {
     async update() {
       picker.draw();
