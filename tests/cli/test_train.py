@@ -218,3 +218,14 @@ def test_what_a_recipe_cannot_mean_is_told(here, fields, told):
         put(values, name, value)
     with pytest.raises(glassformer.errors.GlassformerError, match=told):
         make_recipe(values)
+
+
+def test_an_adapter_is_evaluated(here, capsys):
+    code, *_ = run(capsys, "train", "recipe.toml", "--lora.r=2", "--max-steps=2")
+    assert code == 0 and not Path("run/model.safetensors").exists()
+    columns = ["--column=text=sentence", "--column=label"]
+    code, out, err = run(capsys, "evaluate", "text-classification", "run", "--data=dev.tsv", *columns, "--json")
+    assert code == 0, err
+    told = json.loads(Path("run/result.json").read_text())
+    assert json.loads(out)["loss"] == pytest.approx(told["metrics"]["loss"], abs=1e-5)
+    assert told["trained_parameters"] < told["parameters"] / 4

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import glassformer
+from glassformer import LoraConfig, add_lora
 from glassformer.errors import InputError
 from glassformer.tasks.contrastive import ranking_loss, same_texts
 from glassformer.train.settings import TrainSettings
@@ -125,3 +126,22 @@ def test_scores_may_have_another_scale(folder):
     fives = [{**row, "score": 5 * row["score"]} for row in rows]
     assert torch.allclose(loss_of(task_of(folder), rows), loss_of(task_of(folder, full_score=5.0), fives))
     assert not torch.allclose(loss_of(task_of(folder), rows), loss_of(task_of(folder), fives))
+
+
+def test_vectors_with_an_adapter_go_on_bit_for_bit(folder):
+    def trainer(name: str) -> Trainer:
+        torch.manual_seed(1)
+        task = task_of(folder, objective="ranking")
+        add_lora(task.model, LoraConfig(r=2))
+        how = {"max_steps": 4, "save_steps": 2, "learning_rate": 1e-2, "report": False}
+        return Trainer(task, PAIRS, None, TrainSettings(output_dir=str(folder / name), **how))
+
+    whole = trainer("whole")
+    before = float(loss_of(whole.task, PAIRS))
+    whole.train()
+    broken = trainer("broken")
+    broken.train(resume=folder / "whole/checkpoint-2")
+    mine, right = broken.model.state_dict(), whole.model.state_dict()
+    assert all(torch.equal(mine[name], right[name]) for name in right) and float(loss_of(whole.task, PAIRS)) < before
+    again = glassformer.SentenceSimilarity.from_pretrained(folder / "whole", objective="ranking")
+    assert torch.allclose(loss_of(again, PAIRS), loss_of(whole.task, PAIRS), atol=1e-5)
