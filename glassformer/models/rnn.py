@@ -25,7 +25,7 @@ from ..nn.stream import Layout, lengths_of
 from .outputs import BodyOutput
 from .seq2seq import Seq2SeqModel
 
-ATTENTIONS = ("none", "bahdanau", "luong_dot", "luong_general", "luong_concat")
+ATTENTIONS = ("without", "bahdanau", "luong_dot", "luong_general", "luong_concat")
 
 
 @dataclass(repr=False, eq=False)
@@ -246,7 +246,7 @@ class RecurrentDecoder(Reads):
         widths = [size * 2 if self.looks_before else size, *[size] * (config.num_hidden_layers - 1)]
         self.cell = nn.ModuleList(kind(width, size) for width in widths)
         self.attention: nn.Module | None = None
-        if name != "none":
+        if name != "without":
             self.attention = (
                 BahdanauAttention(size) if self.looks_before else LuongAttention(size, name.removeprefix("luong_"))
             )

@@ -76,7 +76,7 @@ RNN = EncoderDecoder(
     tiny=tiny_rnn,
     variants={
         "bahdanau": {},
-        "no attention": {"attention": "none"},
+        "no attention": {"attention": "without"},
         "lstm, dot": {"cell": "lstm", "attention": "luong_dot"},
         "general": {"attention": "luong_general", "share_embeddings": False, "source_vocab_size": 70},
         "concat": {"attention": "luong_concat", "tie_word_embeddings": False},
