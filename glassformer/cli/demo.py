@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ..data.spoken import Pair
     from ..tasks.translation import Translation
 
-MEANINGS, HELD_OUT, WATCHED = 8000, 600, 100
+MEANINGS, HELD_OUT, WATCHED = 5000, 600, 100
 SHAPE = {"hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 256}
-STEPS = 1800
+STEPS = 1400
 EXAMPLES = (
     "the twenty first of march nineteen eighty four",
     "seven hundred and twelve thousand and six",

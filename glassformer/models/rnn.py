@@ -275,11 +275,13 @@ class RecurrentDecoder(Reads):
             seen = memory.layout.unpack(torch.ones_like(memory.rows[:, 0]))
         else:
             source, seen = encoder_hidden_states, encoder_attention_mask
-        if state is None or len(state) != layout.batch:
-            found = "none" if state is None else len(state)
-            raise InputError(f"{layout.batch} targets cannot be written beside {found} sources")
-        order = sorted(range(layout.batch), key=lambda row: -lengths_of(layout)[row])  # the longest first
-        lengths = sorted(lengths_of(layout), reverse=True)
+        if state is None:
+            raise InputError("a recurrent decoder begins with the last state of its encoder: give input_ids")
+        if len(state) != layout.batch:
+            raise InputError(f"{layout.batch} targets cannot be written beside {len(state)} sources")
+        lengths = lengths_of(layout)
+        order = sorted(range(layout.batch), key=lambda row: -lengths[row])  # the longest first
+        lengths = sorted(lengths, reverse=True)
         words, keys, state = layout.unpack(rows)[order], source[order], state[order]
         shown = None if seen is None else seen[order]
         said, looked = [], []

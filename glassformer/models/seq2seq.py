@@ -36,10 +36,6 @@ class Seq2SeqModel(Generates, LinearScores):
     encoder: Half
     decoder: Half
 
-    def __init__(self, config):
-        super().__init__(config)
-        self.num_labels = config.num_labels
-
     @property
     def reading_body(self) -> Any:
         return self.decoder

@@ -163,9 +163,9 @@ class Stack(nn.Module):
         """The vectors of real tokens: B T -> N C"""
         ids = layout.pack(input_ids)
         check_ids(ids, self.embeddings.word_embeddings.num_embeddings, "input_ids: id", layout)
-        if not input_ids.numel() or int(positions.max()) >= self.max_position_embeddings:
-            most = self.max_position_embeddings
-            raise InputError(f"{int(positions.max()) + 1} positions are more than max_position_embeddings {most}")
+        last, most = int(positions.max()), self.max_position_embeddings
+        if last >= most:
+            raise InputError(f"{last + 1} positions are more than max_position_embeddings {most}")
         return self.embeddings(ids, positions)
 
     def through_layers(self, x: Tensor, each: Callable[[int], dict[str, Any]], *given: Tensor) -> Iterator[Tensor]:
