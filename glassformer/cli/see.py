@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from ..errors import InputError
 from .show import print_json, size
-
-if TYPE_CHECKING:
-    from ..explain.pages import Page
 
 NEURONS = 4_000_000  # bytes of queries and keys up to which a page holds them
 
@@ -50,73 +47,38 @@ def see(
     """
     if output.is_dir() or not output.parent.is_dir():
         raise InputError(f"--output {output}: name a page such as page.html in a folder that exists")
-    from ..models.auto import AutoConfig
-
-    made = page_of_pair if AutoConfig.from_pretrained(model).is_encoder_decoder else page_of_text
-    page, told = made(model, text, pair, layer, head, language)
-    path = page.save(output)
-    told = {"page": str(path), "bytes": path.stat().st_size, **told}
-    if json:
-        print_json(told)
-    else:
-        print(f"{path}: {told['layers']} layers, {len(told['tokens'])} tokens, {size(told['bytes'])}")
-    return 0
-
-
-def page_of_text(
-    name: str, text: str, pair: str, layer: int | None, head: int | None, language: str
-) -> tuple[Page, dict[str, Any]]:
-    """The page of a model with one stack of layers."""
     from ..explain.pages import make_page
     from ..explain.subject import Subject
     from ..explain.views import attention_of_reading, vectors_of_reading
 
-    subject = Subject.load(name)
+    subject = Subject.load(model)
     heads = subject.heads
-    check(layer, head, heads)
+    if layer is not None and not 0 <= layer < len(heads):
+        raise InputError(f"--layer: there are layers 0 to {len(heads) - 1}, got {layer}")
+    if head is not None and head not in heads[layer or 0]:
+        raise InputError(f"--head: layer {layer or 0} has the heads {heads[layer or 0]}, got {head}")
     reading = subject.read(text, pair)
     vectors = vectors_of_reading(reading)
-    held = sum(4 * (q.numel() + k.numel()) for q, k in vectors.heads.values())
+    held = 0 if vectors is None else sum(4 * (q.numel() + k.numel()) for q, k in vectors.heads.values())
     page = make_page(
         "see",
-        {"all": attention_of_reading(reading)},
+        attention_of_reading(reading),
         title=f"{subject.name}: {text[:80]}",
         vectors=vectors if held <= NEURONS else None,
         layer=layer,
         heads=None if head is None else [head],
         language=language,
     )
-    return page, {"tokens": reading.tokens, "layers": len(heads), "heads": [len(each) for each in heads]}
-
-
-def page_of_pair(
-    name: str, text: str, pair: str, layer: int | None, head: int | None, language: str
-) -> tuple[Page, dict[str, Any]]:
-    """The page of an encoder-decoder: three kinds of attention."""
-    from ..explain.pages import make_page
-    from ..explain.translation import attention_of_translation
-    from ..tasks.registry import task_class
-
-    task = task_class("translation").from_pretrained(name)
-    kinds = attention_of_translation(task, text, pair or None)
-    counts: dict[int, list[int]] = {}
-    for at, number in kinds["encoder"].heads:
-        counts.setdefault(at, []).append(number)
-    check(layer, head, list(counts.values()))
-    page = make_page(
-        "see",
-        kinds,
-        title=f"{Path(name).name}: {text[:80]}",
-        layer=layer,
-        heads=None if head is None else [head],
-        language=language,
-    )
-    told = {"tokens": list(kinds["encoder"].left), "target": list(kinds["decoder"].left)}
-    return page, {**told, "layers": len(counts), "heads": [len(each) for each in counts.values()]}
-
-
-def check(layer: int | None, head: int | None, heads: list[list[int]]) -> None:
-    if layer is not None and not 0 <= layer < len(heads):
-        raise InputError(f"--layer: there are layers 0 to {len(heads) - 1}, got {layer}")
-    if head is not None and head not in heads[layer or 0]:
-        raise InputError(f"--head: layer {layer or 0} has the heads {heads[layer or 0]}, got {head}")
+    path = page.save(output)
+    told = {
+        "page": str(path),
+        "bytes": path.stat().st_size,
+        "tokens": reading.tokens,
+        "layers": len(heads),
+        "heads": [len(each) for each in heads],
+    }
+    if json:
+        print_json(told)
+    else:
+        print(f"{path}: {len(heads)} layers, {len(reading)} tokens, {size(told['bytes'])}")
+    return 0

@@ -46,6 +46,8 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}{nearest(method, METHODS)}; there are {', '.join(METHODS)}")
     subject, place = reading.subject, reading.place(position)
+    if subject.model.config.is_encoder_decoder:
+        raise InputError("attribution needs a model that reads one text; this one is an encoder-decoder")
     answer, said = answer_of(subject, reading, place, target)
     words = word_vectors(subject, reading.ids)
     hidden = word_vectors(subject, [hiding_token(subject)] * len(reading))

@@ -57,7 +57,7 @@ def predict(
 def lens_rows(subject: Subject, reading: Reading, layer: int) -> Tensor:
     """The vectors behind `layer` layers as the head would get them if these were all: T C."""
     states = reading.hidden[layer]
-    return states if layer == len(reading.hidden) - 1 else subject.model.base_model.encoder.finish(states)
+    return states if layer == len(reading.hidden) - 1 else subject.finish(states)
 
 
 @torch.no_grad()

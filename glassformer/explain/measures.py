@@ -51,10 +51,11 @@ def measure(weights: Tensor, separators: Tensor) -> dict[str, Tensor]:
     }
 
 
-def separators_of(reading: Reading) -> Tensor:
-    """Where separators stand, the first token aside."""
-    ids = {reading.subject.tokenizer.sep_token_id, reading.subject.tokenizer.eos_token_id} - {None}
-    return torch.tensor([place > 0 and token in ids for place, token in enumerate(reading.ids)])
+def separators_of(reading: Reading, ids: list[int] | None = None) -> Tensor:
+    """Where separators stand among the ids that are looked at, the first token aside."""
+    marks = {reading.subject.tokenizer.sep_token_id, reading.subject.tokenizer.eos_token_id} - {None}
+    looked_at = reading.ids if ids is None else ids
+    return torch.tensor([place > 0 and token in marks for place, token in enumerate(looked_at)])
 
 
 def small(weights: Tensor, side: int) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +31,24 @@ HEADS = {  # how the class names of checkpoints end -> what loads them, head and
 }
 
 
+class Side(NamedTuple):
+    """The tokens that look, or that are looked at."""
+
+    ids: list[int]
+    tokens: list[str]
+    special: list[bool]
+
+
+class Part(NamedTuple):
+    """One kind of attention: who looks at whom, in which layers."""
+
+    kind: str  # what a layer calls it
+    left: Side
+    right: Side
+    layers: list[int]
+    is_causal: bool  # nobody sees what comes after
+
+
 @dataclass
 class Reading:
     """One text as the model read it; the weights of a head are computed when somebody looks at them."""
@@ -42,22 +60,34 @@ class Reading:
     tokens: list[str]  # as they are shown
     special: list[bool]
     segments: list[int]
-    looks: dict[int, Look] = field(default_factory=dict)
+    looks: dict[tuple[str, int], Look] = field(default_factory=dict)  # by kind of attention and layer
     hidden: list[Tensor] = field(default_factory=list)  # T C each: before the first layer, behind every layer
     body: BodyOutput | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def weights(self, layer: int, heads: Any = True) -> Tensor:
-        """H T S, of the heads that are asked for, numbered as in the unpruned model."""
-        if layer not in self.looks:
-            raise InputError(f"there are layers 0 to {len(self.looks) - 1}, got {layer!r}")
-        return self.looks[layer].weights(slots_of(attention_of(self.subject.model, layer), heads))[0]
+    @property
+    def parts(self) -> dict[str, Part]:
+        """The kinds of attention that there are to see."""
+        side = Side(self.ids, self.tokens, self.special)
+        return {"all": Part(SELF, side, side, list(range(len(self.subject.heads))), self.subject.is_decoder)}
 
-    def vectors(self, layer: int, head: int) -> tuple[Tensor, Tensor]:
+    def look(self, layer: int, kind: str = SELF) -> Look:
+        if (kind, layer) not in self.looks:
+            there = sorted(number for of, number in self.looks if of == kind)
+            raise InputError(f"there are layers {there[0]} to {there[-1]}, got {layer!r}")
+        return self.looks[kind, layer]
+
+    def weights(self, layer: int, heads: Any = True, kind: str = SELF) -> Tensor:
+        """H T S, of the heads that are asked for, numbered as in the unpruned model."""
+        look = self.look(layer, kind)
+        return look.weights(slots_of(attention_of(self.subject.model, layer, kind), heads))[0]
+
+    def vectors(self, layer: int, head: int, kind: str = SELF) -> tuple[Tensor, Tensor]:
         """The queries (T D) and keys (S D) of one head."""
-        (slot,), look = slots_of(attention_of(self.subject.model, layer), [head]), self.looks[layer]
+        look = self.look(layer, kind)
+        (slot,) = slots_of(attention_of(self.subject.model, layer, kind), [head])
         return look.q[:, slot], look.k[:, slot]
 
     def logits(self, position: int) -> Tensor:
@@ -82,7 +112,9 @@ class Subject:
         """A checkpoint with the head that it was trained with, or without one."""
         config = auto.AutoConfig.from_pretrained(name)
         if config.is_encoder_decoder:
-            raise InputError(f"{name} is an encoder-decoder, which reads two texts: glass see shows its attention")
+            from .pair_subject import PairSubject
+
+            return PairSubject.load(name)
         made_as = (config.architectures or [""])[0]
         kind = next((auto_class for ending, auto_class in HEADS.items() if made_as.endswith(ending)), "AutoModel")
         loader = getattr(auto, kind)
@@ -105,6 +137,9 @@ class Subject:
     def heads(self) -> list[list[int]]:
         """The heads of every layer, numbered as in the unpruned model."""
         return [heads_of(layer.attention) for layer in layers_of(self.model)]
+
+    def heads_of_part(self, part: Part) -> dict[int, list[int]]:
+        return {layer: heads_of(attention_of(self.model, layer, part.kind)) for layer in part.layers}
 
     # --- text to ids -------------------------------------------------------------------------------------------
 
@@ -157,17 +192,36 @@ class Subject:
     def run(self, reading: Reading) -> Reading:
         """Let the model read, and keep what is needed to see any head later."""
         with self.watched(reading):
-            body = self.model.base_model.run(**self.inputs(reading), output_hidden_states=True, use_cache=False)
+            body = self.forward(reading, output_hidden_states=True)
         reading.body = body
         reading.hidden = [state[0] for state in body.hidden_states]
         return reading
 
+    def forward(self, reading: Reading, output_hidden_states: bool = False) -> BodyOutput:
+        inputs = self.inputs(reading)
+        return self.model.base_model.run(**inputs, output_hidden_states=output_hidden_states, use_cache=False)
+
+    def finish(self, states: Tensor) -> Tensor:
+        """What the head reads if these vectors come from the last layer."""
+        return self.model.base_model.encoder.finish(states)
+
+    def again(self, reading: Reading) -> Reading:
+        """The same ids, not read yet."""
+        return self.of_ids(reading.ids, reading.segments, reading.text, reading.pair)
+
+    def write(self, text: str, settings: Mapping[str, Any]) -> tuple[Reading, int]:
+        """A text with what the model writes behind it, and where that begins."""
+        start = self.encode(text).ids
+        ids = self.model.generate(torch.tensor([start], device=self.model.device), num_beams=1, **settings)[0].tolist()
+        return self.of_ids(ids, [0] * len(ids), text), len(start)
+
     @contextmanager
     def watched(self, reading: Reading) -> Iterator[None]:
         with ExitStack() as undo:
-            for layer in range(len(layers_of(self.model))):
-                module = attention_of(self.model, layer, SELF).self
-                undo.callback(watch(module, lambda look, layer=layer: reading.looks.__setitem__(layer, look)))
+            for part in reading.parts.values():
+                for layer in part.layers:
+                    module, place = attention_of(self.model, layer, part.kind).self, (part.kind, layer)
+                    undo.callback(watch(module, lambda look, place=place: reading.looks.__setitem__(place, look)))
             yield
 
     def label_logits(self, body: BodyOutput, inputs: Mapping[str, Tensor]) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..models.base import PreTrainedModel
+from ..nn.attention import Look
 from ..text.tokenizer import PreTrainedTokenizer
 from .pages import Attention, Page, Vectors, make_page
 from .subject import Reading, Subject
@@ -103,7 +104,7 @@ def neuron_view(
     reading = Subject(model, tokenizer).read(sentence_a, sentence_b)
     page = make_page(
         "neuron",
-        {"all": attention_of_reading(reading)},
+        attention_of_reading(reading),
         title="Neuron view",
         vectors=vectors_of_reading(reading),
         layer=layer,
@@ -116,23 +117,30 @@ def neuron_view(
 # --- what a model read ------------------------------------------------------------------------------------------------
 
 
-def attention_of_reading(reading: Reading) -> Attention:
-    heads = {
-        (layer, head): weights
-        for layer, numbers in enumerate(reading.subject.heads)
-        for head, weights in zip(numbers, reading.weights(layer), strict=True)
-    }
+def attention_of_reading(reading: Reading) -> dict[str, Attention]:
+    """Every kind of attention that there is."""
     second = next((i for i, segment in enumerate(reading.segments) if segment), None)
-    tokens, special = reading.tokens, reading.special
-    return Attention(tokens, tokens, heads, special, special, second)
+    found = {}
+    for name, part in reading.parts.items():
+        heads = {
+            (layer, head): weights
+            for layer, numbers in reading.subject.heads_of_part(part).items()
+            for head, weights in zip(numbers, reading.weights(layer, kind=part.kind), strict=True)
+        }
+        left, right = part.left, part.right
+        found[name] = Attention(left.tokens, right.tokens, heads, left.special, right.special, second)
+    return found
 
 
-def vectors_of_reading(reading: Reading) -> Vectors:
+def vectors_of_reading(reading: Reading) -> Vectors | None:
+    """Queries and keys for the neuron view; None where there are several kinds of attention."""
+    if len(reading.parts) > 1:
+        return None
     heads, biases, scales = {}, {}, {}
     for layer, numbers in enumerate(reading.subject.heads):
-        look = reading.looks[layer]
-        scales[layer] = scale_of(reading, layer)
-        bias = score_bias_of(reading, layer)
+        look = reading.look(layer)
+        scales[layer] = scale_of(look)
+        bias = score_bias_of(look)
         for slot, head in enumerate(numbers):
             heads[layer, head] = look.q[:, slot], look.k[:, slot]
             if bias is not None:
@@ -140,15 +148,13 @@ def vectors_of_reading(reading: Reading) -> Vectors:
     return Vectors(heads, biases, scales, reading.subject.is_decoder)
 
 
-def scale_of(reading: Reading, layer: int) -> float:
+def scale_of(look: Look) -> float:
     """What scores are multiplied with."""
-    look = reading.looks[layer]
     return look.q.shape[-1] ** -0.5 if look.scale is None else look.scale
 
 
-def score_bias_of(reading: Reading, layer: int) -> Tensor | None:
+def score_bias_of(look: Look) -> Tensor | None:
     """What is added to scores before that, in all heads: H T S."""
-    look = reading.looks[layer]
     if look.score_bias is None:
         return None
     bias = look.score_bias(look.layout.heads(look.q), look.source.heads(look.k))

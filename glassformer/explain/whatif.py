@@ -12,6 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 from .lens import Guess, predict
 from .patch import patched
+from .places import layer_names
 from .subject import Reading
 
 
@@ -20,6 +21,7 @@ class Change:
     """What to do differently."""
 
     heads: Mapping[int, Mapping[int, float]] = field(default_factory=dict)  # {layer: {head: factor}}, 0 is off
+    cross_heads: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
     skip: Sequence[int] = ()  # layers that are left out
     source: Reading | None = None  # another text, whose vectors
     layer: int | None = None  # behind this layer
@@ -28,7 +30,8 @@ class Change:
     def modules(self, reading: Reading) -> dict:
         if self.source is None:
             return {}
-        count = len(reading.hidden) - 1
+        names = layer_names(reading.subject.model)
+        count = len(names)
         if self.layer is None or not 0 <= self.layer < count:
             raise InputError(f"there are layers 0 to {count - 1} to patch, got {self.layer}")
         if self.places is None and len(self.source) != len(reading):
@@ -45,7 +48,7 @@ class Change:
             states[0, here] = given
             return states
 
-        return {f"encoder.layer.{self.layer}": put}
+        return {names[self.layer]: put}
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,9 @@ class Effect:
 def layer_output(reading: Reading, layer: int) -> Tensor:
     """The vectors right behind a layer, before whatever comes after the last one."""
     subject = reading.subject
-    name = f"encoder.layer.{layer}"
+    name = layer_names(subject.model)[layer]
     with torch.no_grad(), subject.model.capture(modules=[name]) as seen:
-        subject.model.base_model.run(**subject.inputs(reading), use_cache=False)
+        subject.forward(reading)
     return seen[name][0]
 
 
@@ -72,8 +75,9 @@ def layer_output(reading: Reading, layer: int) -> Tensor:
 def try_change(reading: Reading, change: Change, position: int = -1, count: int = 10) -> Effect:
     """Read the same ids again with something changed."""
     subject = reading.subject
-    again = subject.of_ids(reading.ids, reading.segments, reading.text, reading.pair)
-    with patched(subject.model, change.modules(reading), heads=change.heads, skip=change.skip):
+    again = subject.again(reading)
+    of_heads = {"heads": change.heads, "cross_heads": change.cross_heads}
+    with patched(subject.model, change.modules(reading), **of_heads, skip=change.skip):
         subject.run(again)
     before, after = predict(reading, position, count=count), predict(again, position, count=count)
     moved = 1 - F.cosine_similarity(reading.hidden[-1].double(), again.hidden[-1].double(), dim=-1)

@@ -22,7 +22,7 @@ from ..explain.anatomy import anatomy
 from ..explain.pages import FOLDER as VIEWS
 from ..explain.pages import make_page
 from ..explain.similarity import cka_table
-from ..explain.subject import Reading, Subject
+from ..explain.subject import Part, Reading, Subject
 from ..explain.views import attention_of_reading, scale_of, score_bias_of
 from . import asked as ask
 from .local import Answer, LocalServer, files_of
@@ -94,35 +94,46 @@ class Explorer:
         reading = self.readings[number]
         if number not in self.overviews:
             self.overviews[number] = overview(reading)
-        heads, shape, _ = self.overviews[number]
-        return {"reading": number, **tokens_of(reading), "heads": heads, "thumb": shape, "layers": layers_of(reading)}
+        parts = {name: about for name, (about, _) in self.overviews[number].items()}
+        return {"reading": number, **tokens_of(reading), "parts": parts}
 
     def thumbs(self, asked: Asked) -> Answer:
-        number = ask.whole(asked, "reading")
-        self.reading(asked)
-        return Answer(self.overviews[number][2])
+        reading, number = self.reading(asked), ask.whole(asked, "reading")
+        self.part(asked, reading)
+        return Answer(self.overviews[number][ask.text(asked, "part", next(iter(reading.parts)))][1])
 
     def head(self, asked: Asked) -> Answer:
-        layer, head = ask.whole(asked, "layer"), ask.whole(asked, "head")
-        return as_bytes(self.reading(asked).weights(layer, [head])[0])
+        reading, layer, head = self.reading(asked), ask.whole(asked, "layer"), ask.whole(asked, "head")
+        return as_bytes(reading.weights(layer, [head], self.part(asked, reading).kind)[0])
 
     def flow(self, asked: Asked) -> Answer:
         """The mean of a layer's heads, or rollout up to it."""
         reading, layer = self.reading(asked), ask.whole(asked, "layer")
-        weights = reading.weights(layer).float().mean(0)
+        weights = reading.weights(layer, kind=self.part(asked, reading).kind).float().mean(0)
         if ask.text(asked, "what") == "rollout":
+            if len(reading.parts) > 1:
+                raise InputError("rollout follows one stack of layers; this model has two")
             weights = measures.rollout(reading, layer)
         return as_bytes(weights)
+
+    def part(self, asked: Asked, reading: Reading) -> Part:
+        """The kind of attention that is asked about; the first if none is named."""
+        parts = reading.parts
+        name = ask.text(asked, "part", next(iter(parts)))
+        if name not in parts:
+            raise InputError(f"there is no attention {name!r}; there are {', '.join(parts)}")
+        return parts[name]
 
     def neuron(self, asked: Asked) -> Answer:
         """The query at `row`, all keys, what is added to its scores (zeros if nothing), its weights."""
         reading, layer, head = self.reading(asked), ask.whole(asked, "layer"), ask.whole(asked, "head")
-        row = reading.place(ask.whole(asked, "row"))
-        queries, keys = reading.vectors(layer, head)
-        bias = score_bias_of(reading, layer)
-        slot = reading.subject.heads[layer].index(head)
+        part = self.part(asked, reading)
+        row = ask.whole(asked, "row", low=0, high=len(part.left.ids) - 1)
+        queries, keys = reading.vectors(layer, head, part.kind)
+        bias = score_bias_of(reading.look(layer, part.kind))
+        slot = reading.subject.heads_of_part(part)[layer].index(head)
         added = torch.zeros(len(keys)) if bias is None else bias[slot, row].float()
-        weights = reading.weights(layer, [head])[0, row]
+        weights = reading.weights(layer, [head], part.kind)[0, row]
         return as_bytes(torch.cat((queries[row].float(), keys.float().reshape(-1), added, weights.float())))
 
     # --- what it says ------------------------------------------------------------------------------------------
@@ -153,6 +164,7 @@ class Explorer:
                 places = {ask.whole(asked, "here"): ask.whole(asked, "there")}
         change = whatif.Change(
             ask.factors(asked, "heads"),
+            ask.factors(asked, "cross_heads"),
             ask.numbers(asked, "skip"),
             source,
             None if source is None else ask.whole(asked, "layer"),
@@ -184,8 +196,8 @@ class Explorer:
             table = cka_table([s.float() for s in first.hidden], [s.float() for s in second.hidden])
         return {
             "cka": table,
-            "first": overview(first)[0],
-            "second": overview(second)[0],
+            "first": heads_in(first),
+            "second": heads_in(second),
             "tokens": [first.tokens, second.tokens],
         }
 
@@ -194,8 +206,7 @@ class Explorer:
         subject = self.subject(asked)
         if subject.kind != "next":
             raise InputError("this model does not write: it has no head for the next word")
-        reading = subject.encode(ask.text(asked, "text"))
-        settings: dict[str, Any] = {"max_new_tokens": ask.whole(asked, "steps", 20, 1, MOST_NEW), "num_beams": 1}
+        settings: dict[str, Any] = {"max_new_tokens": ask.whole(asked, "steps", 20, 1, MOST_NEW)}
         if asked.get("sample"):
             settings |= {
                 "do_sample": True,
@@ -206,11 +217,10 @@ class Explorer:
             }
         else:
             settings["do_sample"] = False
-        start = len(reading)
-        ids = subject.model.generate(torch.tensor([reading.ids]), **settings)[0].tolist()
-        whole = subject.run(subject.of_ids(ids, [0] * len(ids)))
-        steps = [{**step_of(whole, place), "chosen": whole.tokens[place]} for place in range(start, len(ids))]
-        return {"tokens": whole.tokens, "start": start, "steps": steps, "text": subject.tokenizer.decode(ids)}
+        written, start = subject.write(ask.text(asked, "text"), settings)
+        whole = subject.run(written)
+        steps = [{**step_of(whole, place), "chosen": whole.tokens[place]} for place in range(start, len(whole))]
+        return {"tokens": whole.tokens, "start": start, "steps": steps}
 
     def anatomy(self, asked: Asked) -> dict[str, Any]:
         return anatomy(self.subject(asked).model)
@@ -221,7 +231,7 @@ class Explorer:
         title = f"{reading.subject.name}: {reading.text[:80]}"
         page = make_page(
             "see",
-            {"all": attention_of_reading(reading)},
+            attention_of_reading(reading),
             title=title,
             layer=ask.whole(asked, "layer", 0),
             heads=ask.numbers(asked, "heads"),
@@ -261,6 +271,7 @@ def describe(subject: Subject) -> dict[str, Any]:
         "parameters": model.num_parameters(),
         "mask": subject.tokenizer.mask_token_id is not None,
         "positions": model.config.max_position_embeddings,
+        "writes_beside": bool(model.config.is_encoder_decoder),
     }
 
 
@@ -273,32 +284,45 @@ def tokens_of(reading: Reading) -> dict[str, Any]:
     }
 
 
-def layers_of(reading: Reading) -> list[dict[str, Any]]:
-    """What the page needs to compute weights itself."""
-    return [
-        {
-            "scale": scale_of(reading, layer),
-            "biased": reading.looks[layer].score_bias is not None,
-            "size": reading.looks[layer].q.shape[-1],
-        }
-        for layer in range(len(reading.looks))
-    ]
-
-
 @torch.no_grad()
-def overview(reading: Reading) -> tuple[list[dict[str, Any]], dict[str, int], bytes]:
-    """Every head's measures, and small pictures of all of them; a layer at a time, so that memory stays small."""
-    heads, pictures = [], []
-    separators = measures.separators_of(reading)
-    side = min(SIDE, len(reading))
-    for layer, numbers in enumerate(reading.subject.heads):
-        weights = reading.weights(layer)
-        found = {name: values.tolist() for name, values in measures.measure(weights, separators).items()}
-        pictures.append(measures.small(weights, side).numpy().tobytes())
-        for slot, head in enumerate(numbers):
-            each = {name: values[slot] for name, values in found.items()}
-            heads.append({"layer": layer, "head": head, "measures": each})
-    return heads, {"rows": side, "columns": side}, b"".join(pictures)
+def overview(reading: Reading) -> dict[str, tuple[dict[str, Any], bytes]]:
+    """Of every kind of attention: its tokens, its layers, its heads with their measures, and small pictures of them.
+
+    One layer at a time, so that memory stays small.
+    """
+    found = {}
+    for name, part in reading.parts.items():
+        heads, pictures, layers = [], [], {}
+        separators = measures.separators_of(reading, part.right.ids)
+        for layer, numbers in reading.subject.heads_of_part(part).items():
+            weights, look = reading.weights(layer, kind=part.kind), reading.look(layer, part.kind)
+            values = {key: each.tolist() for key, each in measures.measure(weights, separators).items()}
+            pictures.append(measures.small(weights, SIDE))
+            layers[layer] = {
+                "heads": numbers,
+                "scale": scale_of(look),
+                "biased": look.score_bias is not None,
+                "size": look.q.shape[-1],
+            }
+            for slot, head in enumerate(numbers):
+                each = {key: one[slot] for key, one in values.items()}
+                heads.append({"layer": layer, "head": head, "measures": each})
+        rows, columns = pictures[0].shape[-2:]
+        about = {
+            "left": part.left._asdict(),
+            "right": part.right._asdict(),
+            "causal": part.is_causal,
+            "heads": heads,
+            "layers": layers,
+            "thumb": {"rows": rows, "columns": columns},
+        }
+        found[name] = about, b"".join(picture.numpy().tobytes() for picture in pictures)
+    return found
+
+
+def heads_in(reading: Reading) -> list[dict[str, Any]]:
+    """The heads of the first kind of attention, with their measures."""
+    return next(iter(overview(reading).values()))[0]["heads"]
 
 
 def step_of(reading: Reading, place: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ log = logging.getLogger("glassformer")
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 MOST_BYTES = 1_000_000  # of a question
 PATIENCE = 15  # seconds that a client may be silent
-CROWD = 32  # connections at once
+CROWD = 64  # connections at once
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer import BertForMaskedLM, BertModel, Subject
+from glassformer import BertForMaskedLM, BertModel, BertTokenizer, Subject, TransformerForSeq2SeqLM
 from glassformer.serve.explorer import Explorer
 
 from ..generate.tiny import write_tiny_gpt2
 from ..models.architectures import tiny_bert
+from ..models.encoder_decoders import tiny_transformer
 from ..tasks.conftest import save
 from ..tasks.tiny import VOCAB
 
@@ -62,3 +63,14 @@ def explorer(hostile_subject) -> Iterator[tuple[Explorer, str]]:
 @pytest.fixture(scope="session")
 def writer(gpt_folder) -> Iterator[tuple[Explorer, str]]:
     yield from running(Explorer([Subject.load(gpt_folder)], "Once upon a time"))
+
+
+@pytest.fixture(scope="session")
+def translator(tmp_path_factory) -> Iterator[tuple[Explorer, str]]:
+    """An encoder-decoder, which has three kinds of attention."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("translator")
+    config = tiny_transformer(vocab_size=len(VOCAB), bos_token_id=2, eos_token_id=3, decoder_start_token_id=2)
+    TransformerForSeq2SeqLM(config).save_pretrained(folder)
+    BertTokenizer(vocab={word: i for i, word in enumerate(VOCAB)}).save_pretrained(folder)
+    yield from running(Explorer([Subject.load(folder)], "the cat sat on the mat", "so good"))

@@ -53,16 +53,18 @@ def test_heads_equal_the_model(explorer, read, hostile_subject):
 
 
 def test_the_overview_has_every_head(explorer, read):
-    assert [(each["layer"], each["head"]) for each in read["heads"]] == [(i, j) for i in range(3) for j in range(4)]
-    assert all(list(each["measures"]) == list(MEASURES) for each in read["heads"])
+    assert [(each["layer"], each["head"]) for each in read["parts"]["all"]["heads"]] == [
+        (i, j) for i in range(3) for j in range(4)
+    ]
+    assert all(list(each["measures"]) == list(MEASURES) for each in read["parts"]["all"]["heads"])
     _, _, body = question(explorer[1], "thumbs", {"reading": read["reading"]})
-    assert len(body) == 12 * read["thumb"]["rows"] * read["thumb"]["columns"]
+    assert len(body) == 12 * read["parts"]["all"]["thumb"]["rows"] * read["parts"]["all"]["thumb"]["columns"]
     head = numbers(explorer, "head", reading=read["reading"], layer=2, head=3)
     assert np.array_equal(np.frombuffer(body, "u1")[-len(head) :], np.round(head * 255).astype("u1"))
 
 
 def test_neurons_add_up_to_the_weights(explorer, read):
-    layer, row = read["layers"][1], 4
+    layer, row = read["parts"]["all"]["layers"]["1"], 4
     found = numbers(explorer, "neuron", reading=read["reading"], layer=1, head=2, row=row).astype("f8")
     count, size = len(read["ids"]), layer["size"]
     query, keys, rest = (
@@ -146,3 +148,10 @@ def test_old_readings_are_put_away(explorer):
     code, _, body = question(explorer[1], "predict", {"reading": numbers_of[0]})
     assert code == 400
     assert b"read it again" in body
+
+
+def test_attribution_of_an_encoder_decoder_is_refused(translator):
+    read = told(translator, "read", text="the cat", pair="so good")
+    assert list(read["parts"]) == ["encoder", "decoder", "cross"]
+    code, _, body = question(translator[1], "attribute", {"reading": read["reading"], "method": "saliency"})
+    assert (code, b"encoder-decoder" in body) == (400, True)

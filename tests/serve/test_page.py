@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from glassformer.explain.whatif import Change, try_change
+
 from .browser import Eye
 from .conftest import HOSTILE, TEXT
 
@@ -18,7 +20,7 @@ VIEWS = ("heads", "arcs", "heat", "neuron", "predict", "lens", "whatif", "attrib
 def opened(chromium, address: str, **settings) -> Iterator:
     context = chromium.new_context(viewport={"width": 1200, "height": 900}, **settings)
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)
     eye = Eye(page, address.split("#")[0])
     page.goto(address)
     page.wait_for_selector("html[data-ready=yes]")
@@ -222,3 +224,41 @@ def test_heads_of_several_layers_can_be_switched_off_together(page, hostile_subj
     logits = hostile_subject.model(torch.tensor([reading.ids]), head_mask=mask).logits[0, 0]
     best = f"{logits.softmax(-1).max().item():.5f}"
     until(page, f"document.querySelectorAll('#panel table')[1]?.querySelector('td').textContent === '{best}'")
+
+
+@torch.no_grad()
+def test_an_encoder_decoder_has_three_kinds_of_attention(chromium, translator):
+    explorer, address = translator
+    subject = explorer.subjects[0]
+    reading = subject.read("the cat sat on the mat", "so good")
+    for page in opened(chromium, address):
+        assert page.locator(".token bdi").all_inner_texts() == ["[CLS]", "so", "good"]
+        show(page, "heat")
+        page.get_by_label("Attention", exact=True).select_option("cross")
+        until(page, "document.querySelector('.told').textContent.includes('Layer 2')")
+        page.locator("canvas[role=application]").focus()
+        for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+            page.keyboard.press(key)
+        said = page.inner_text(".told")
+        value = float(re.search(r": 1 so → 1 the: ([\d.e-]+) \(row sum ([\d.]+)\)", said)[1])
+        assert value == pytest.approx(reading.weights(2, [0], "crossattention")[0, 1, 1].item(), rel=2e-5)
+        for view in ("heads", "arcs", "neuron", "predict", "lens", "whatif", "compare", "generate", "anatomy"):
+            show(page, view)
+        page.click("#tab-neuron")
+        until(page, "document.getElementById('panel').textContent.includes('add up to 1.000000')")
+        page.get_by_label("Attention", exact=True).select_option("decoder")
+        until(page, "document.getElementById('panel').textContent.includes('add up to 1.000000')")
+
+
+@torch.no_grad()
+def test_switching_cross_heads_off(translator):
+    explorer, _ = translator
+    subject = explorer.subjects[0]
+    reading = subject.read("the cat sat", "so good")
+    effect = try_change(reading, Change(cross_heads={2: {1: 0.0}}), position=1)
+    mask = torch.ones(3, 4)
+    mask[0, 1] = 0
+    ids, words = torch.tensor([reading.source.ids]), torch.tensor([reading.ids])
+    logits = subject.model(ids, decoder_input_ids=words, cross_attn_head_mask=mask).logits[0, 1]
+    assert effect.after[0].probability == pytest.approx(logits.softmax(-1).max().item(), abs=1e-5)
+    assert effect.divergence > 0

@@ -106,6 +106,7 @@ export class Arcs {
   }
 
   over() {
+    if (!this.left) return;
     const pen = paper(this.top, this.width, this.height);
     const chosen = this.locked ?? this.cursor;
     this.base.classList.toggle("dimmed", chosen !== null);
@@ -134,6 +135,7 @@ export class Arcs {
   }
 
   find(event) {
+    if (!this.left) return null;
     const box = this.top.getBoundingClientRect();
     const x = (event.clientX - box.left) * (this.width / box.width);
     const y = (event.clientY - box.top) * (this.height / box.height);
@@ -156,6 +158,7 @@ export class Arcs {
   }
 
   key(event) {
+    if (!this.left) return;
     const at = this.locked ?? this.cursor ?? { side: "left", place: -1 };
     const moves = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowLeft: ["left", 0], ArrowRight: ["right", 0] };
     if (event.key in moves) {

@@ -83,6 +83,7 @@ export class Heat {
   }
 
   over() {
+    if (!this.weights) return;
     const pen = paper(this.top, this.width, this.height);
     if (!this.cursor) {
       this.told.textContent = this.name;
@@ -106,6 +107,7 @@ export class Heat {
   }
 
   find(event) {
+    if (!this.weights) return null;
     const box = this.top.getBoundingClientRect();
     const column = Math.floor(((event.clientX - box.left) * (this.width / box.width) - this.label) / this.cell);
     const row = Math.floor(((event.clientY - box.top) * (this.height / box.height) - this.head) / this.cell);
@@ -119,6 +121,7 @@ export class Heat {
   }
 
   key(event) {
+    if (!this.weights) return;
     const moves = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     if (event.key === "Escape") this.cursor = null;
     else if (event.key in moves) {

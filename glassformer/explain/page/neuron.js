@@ -131,6 +131,7 @@ export class Neuron {
   }
 
   point(row) {
+    if (!this.data) return;
     const found = row >= 0 && row < this.data.right.length ? row : null;
     if (found === this.cursor || found === null) return;
     this.cursor = found;

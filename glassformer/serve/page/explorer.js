@@ -46,6 +46,17 @@ class Explorer {
     return this.about.models[this.state.model];
   }
 
+  // The kind of attention that is looked at; encoder-decoders have three.
+  get part() {
+    const { parts } = this.reading;
+    return parts[this.state.part] ?? Object.values(parts)[0];
+  }
+
+  get partName() {
+    const { parts } = this.reading;
+    return this.state.part in parts ? this.state.part : Object.keys(parts)[0];
+  }
+
   // --- the frame ------------------------------------------------------------------------------------------------
 
   build() {
@@ -120,7 +131,7 @@ class Explorer {
       this[`${name}Field`] = area;
       return make("label", {}, say(label), area);
     };
-    return make("div", { className: "texts" }, field("text", "text"), this.model.decoder ? make("span") : field("pair", "pair"),
+    return make("div", { className: "texts" }, field("text", "text"), this.model.decoder ? make("span") : field("pair", this.model.writes_beside ? "target" : "pair"),
       button(say("read"), () => this.take()));
   }
 
@@ -168,13 +179,12 @@ class Explorer {
       const turn = (this.turn = (this.turn ?? 0) + 1);
       const reading = await askJson("read", question);
       if (turn !== this.turn) return;
-      reading.thumbs = new Uint8Array(await askBytes("thumbs", { reading: reading.reading }));
       this.reading = reading;
       this.weights.clear();
+      this.thumbs = new Map();
+      await this.pictures();
       const { state } = this;
-      state.layer = Math.min(state.layer, this.model.heads.length - 1);
-      state.heads = state.heads.filter((head) => this.model.heads[state.layer].includes(head));
-      if (!state.heads.length) state.heads = this.model.heads[state.layer].slice(0, 1);
+      Object.assign(state, this.there(state.layer, state.heads));
       state.position = Math.min(state.position, reading.tokens.length - 1);
       writeState(state);
       this.showTokens(reading);
@@ -213,21 +223,36 @@ class Explorer {
     this.panel.setAttribute("aria-labelledby", `tab-${this.state.view}`);
     this.panel.replaceChildren();
     this.tell("");
+    delete this.panel.dataset.view;
     this.safely(async () => {
       const shown = PANELS[this.state.view][0](this, this.panel);
       this.shown = shown;
       await shown.update({});
-      this.panel.dataset.view = this.state.view;
+      if (this.shown === shown) this.panel.dataset.view = this.state.view; // no other was opened meanwhile
     });
+  }
+
+  // The layer and the heads that are meant, as far as this kind of attention has them.
+  there(layer, heads) {
+    const { layers } = this.part;
+    const found = layer in layers ? layer : Number(Object.keys(layers)[0]);
+    const kept = heads.filter((head) => layers[found].heads.includes(head));
+    return { layer: found, heads: kept.length ? kept : layers[found].heads.slice(0, 1) };
   }
 
   // The weights of a head, fetched once for each text.
   async head(layer, head) {
-    const key = `${this.reading.reading}.${layer}.${head}`;
-    if (!this.weights.has(key)) {
-      this.weights.set(key, await askNumbers("head", { reading: this.reading.reading, layer, head }));
-    }
+    const [{ reading }, part] = [this.reading, this.partName];
+    const key = `${part}.${layer}.${head}`;
+    if (!this.weights.has(key)) this.weights.set(key, await askNumbers("head", { reading, part, layer, head }));
     return this.weights.get(key);
+  }
+
+  // Small pictures of all heads, fetched once for each kind of attention.
+  async pictures() {
+    const [{ reading }, part] = [this.reading, this.partName];
+    if (!this.thumbs.has(part)) this.thumbs.set(part, new Uint8Array(await askBytes("thumbs", { reading, part })));
+    return this.thumbs.get(part);
   }
 
   choose(layer, head, several) {

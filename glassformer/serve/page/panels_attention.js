@@ -9,18 +9,25 @@ import { Neuron } from "./neuron.js";
 import { headColour } from "./paint.js";
 import { say } from "./words.js";
 
+// Which kind of attention is looked at, where there are several.
+export function partPicker(app) {
+  return choice(say("attention"), Object.keys(app.reading.parts).map((name) => [name, say(name)]), app.partName, (part) => {
+    app.state.part = part;
+    app.set({ part, ...app.there(app.state.layer, app.state.heads) });
+  });
+}
+
 // The layer and its heads, several of them at once.
 export function headPicker(app, several = true) {
   const bar = make("div", { className: "controls" });
   const draw = () => {
     const { layer, heads } = app.state;
+    const { layers } = app.part;
+    const kinds = Object.keys(app.reading.parts);
     bar.replaceChildren(
-      choice(say("layer"), app.model.heads.map((_, i) => [i, i]), layer, (value) => {
-        const number = Number(value);
-        const kept = heads.filter((head) => app.model.heads[number].includes(head));
-        app.set({ layer: number, heads: kept.length ? kept : app.model.heads[number].slice(0, 1) });
-      }),
-      make("div", { className: "headlist", role: "group", "aria-label": say("heads") }, ...app.model.heads[layer].map((head) => {
+      ...(kinds.length > 1 ? [partPicker(app)] : []),
+      choice(say("layer"), Object.keys(layers).map((i) => [i, i]), layer, (value) => app.set(app.there(Number(value), heads))),
+      make("div", { className: "headlist", role: "group", "aria-label": say("heads") }, ...layers[layer].heads.map((head) => {
         const chip = button(String(head), () => app.choose(layer, head, several), {
           className: "chip", "aria-pressed": String(heads.includes(head)), "aria-label": `${say("head")} ${head}`,
         });
@@ -33,22 +40,23 @@ export function headPicker(app, several = true) {
 
 export function headsPanel(app, root) {
   const told = make("p", { className: "told", role: "status" });
-  const place = make("div");
+  const [place, kind] = [make("div"), make("div", { className: "controls" })];
   const grid = new Grid(place, (layer, head, several) => app.choose(layer, head, several));
   const orders = [["layer", say("byLayer")], ...app.about.measures.map((name) => [name, say(name)])];
-  root.append(
+  root.append(kind,
     make("div", { className: "controls" }, choice(say("sort"), orders, app.state.sort, (sort) => app.set({ sort })),
       make("span", { className: "hint", textContent: say("chooseHeads") })),
     told, place);
-  const { heads, thumbs, thumb } = app.reading;
-  const draw = () => {
-    grid.order = app.state.sort;
-    grid.show({ heads, bytes: thumbs, ...thumb });
-  };
-  draw();
+  let drawn = null;
   return {
-    update(changes) {
-      if ("sort" in changes) draw();
+    async update(changes) {
+      const { heads, thumb } = app.part;
+      if (drawn !== app.partName || "sort" in changes) {
+        drawn = app.partName;
+        if (Object.keys(app.reading.parts).length > 1) kind.replaceChildren(partPicker(app));
+        grid.order = app.state.sort;
+        grid.show({ heads, bytes: await app.pictures(), ...thumb });
+      }
       const { layer, heads: chosen } = app.state;
       grid.mark(chosen.map((head) => [layer, head]));
       const one = heads.find((each) => each.layer === layer && each.head === chosen.at(-1));
@@ -78,12 +86,12 @@ export function arcsPanel(app, root) {
     async update() {
       picker.draw();
       const { layer, heads, threshold, special, filter } = app.state;
-      const { tokens } = app.reading;
+      const { left, right } = app.part;
       const chosen = [];
-      for (const head of heads) chosen.push({ layer, head, columns: tokens.length, weights: await app.head(layer, head) });
+      for (const head of heads) chosen.push({ layer, head, columns: right.tokens.length, weights: await app.head(layer, head) });
       Object.assign(arcs, { threshold, hideSpecial: special, filter });
       arcs.show({
-        left: tokens, right: tokens, special: { left: app.reading.special, right: app.reading.special },
+        left: left.tokens, right: right.tokens, special: { left: left.special, right: right.special },
         second: second > 0 ? second : null, heads: chosen,
       });
     },
@@ -95,6 +103,7 @@ export function arcsPanel(app, root) {
 export function heatPanel(app, root) {
   const picker = headPicker(app, false);
   const kinds = [["head", say("oneHead")], ["mean", say("headMean")], ["rollout", say("rollout")]];
+  if (Object.keys(app.reading.parts).length > 1) kinds.pop();
   const place = make("div");
   root.append(picker.bar, make("div", { className: "controls" },
     choice(say("show"), kinds, app.state.what, (what) => app.set({ what })),
@@ -104,12 +113,13 @@ export function heatPanel(app, root) {
     async update() {
       picker.draw();
       const { layer, heads, what, log } = app.state;
-      const { tokens, reading } = app.reading;
+      const [{ left, right }, { reading }, part] = [app.part, app.reading, app.partName];
       const head = heads.at(-1);
-      const weights = what === "head" ? await app.head(layer, head) : await askNumbers("flow", { reading, layer, what });
-      const name = what === "head" ? `${say("layer")} ${layer} ${say("head")} ${head}` : `${say("layer")} ${layer}, ${kinds.find(([kind]) => kind === what)[1]}`;
+      const weights = what === "head" ? await app.head(layer, head) : await askNumbers("flow", { reading, part, layer, what });
+      const shown = kinds.find(([kind]) => kind === what)?.[1] ?? what;
+      const name = `${say("layer")} ${layer}${what === "head" ? ` ${say("head")} ${head}` : `, ${shown}`}`;
       heat.log = log;
-      heat.show({ weights, rows: tokens.length, columns: tokens.length, left: tokens, right: tokens, name });
+      heat.show({ weights, rows: left.tokens.length, columns: right.tokens.length, left: left.tokens, right: right.tokens, name });
     },
     canvas: () => heat.base,
     svg: () => heat.svg(),
@@ -125,18 +135,19 @@ export function neuronPanel(app, root) {
   return {
     async update() {
       picker.draw();
-      const { layer, heads, position } = app.state;
-      const { tokens, reading, layers } = app.reading;
-      query.replaceChildren(choice(say("query"), tokens.map((token, i) => [i, `${i} ${visible(token)}`]), position,
+      const { layer, heads } = app.state;
+      const [{ left, right, layers, causal }, { reading }, part] = [app.part, app.reading, app.partName];
+      const row = Math.min(app.state.position, left.tokens.length - 1);
+      query.replaceChildren(choice(say("query"), left.tokens.map((token, i) => [i, `${i} ${visible(token)}`]), row,
         (value) => app.set({ position: Number(value) })));
       const { size, scale, biased } = layers[layer];
-      const numbers = await askNumbers("neuron", { reading, layer, head: heads.at(-1), row: position });
-      const count = tokens.length;
+      const numbers = await askNumbers("neuron", { reading, part, layer, head: heads.at(-1), row });
+      const count = right.tokens.length;
       const [keys, bias] = [size, size + count * size];
       neuron.show({
-        query: numbers.subarray(0, size), keys: numbers.subarray(keys, bias), scale, right: tokens, token: tokens[position],
+        query: numbers.subarray(0, size), keys: numbers.subarray(keys, bias), scale, right: right.tokens, token: left.tokens[row],
         bias: biased ? numbers.subarray(bias, bias + count) : null, weights: numbers.subarray(bias + count),
-        hidden: app.model.decoder ? tokens.map((_, j) => j > position) : null,
+        hidden: causal ? right.tokens.map((_, j) => j > row) : null,
       });
     },
     canvas: () => neuron.canvas,

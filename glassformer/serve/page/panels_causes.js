@@ -47,7 +47,7 @@ export function whatIfPanel(app, root) {
   const run = async () => {
     const { position } = app.state;
     const question = { reading: app.reading.reading, position, skip: [...plan.skip] };
-    question.heads = changed();
+    question[app.partName === "cross" ? "cross_heads" : "heads"] = changed();
     if (plan.source) {
       Object.assign(question, { source: plan.source, layer: plan.layer });
       if (plan.here !== "" && plan.there !== "") Object.assign(question, { here: Number(plan.here), there: Number(plan.there) });

@@ -1,7 +1,7 @@
 // What is shown, kept in the page's address: a link holds all of it.
 
 export const START = {
-  text: "", pair: "", view: "heads", layer: 0, heads: [0], sort: "layer", threshold: 0.02, special: false, filter: "all",
+  text: "", pair: "", view: "heads", part: "", layer: 0, heads: [0], sort: "layer", threshold: 0.02, special: false, filter: "all",
   what: "head", log: false, position: 0, mask: null, model: 0, method: "integrated-gradients", other: "", theme: "auto",
   language: navigator.language?.startsWith("zh") ? "zh" : "en",
 };

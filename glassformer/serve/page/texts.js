@@ -18,6 +18,7 @@ addWords({
   off: ["off", "关闭"], factor: ["Factor of the chosen heads", "所选头的系数"], skipLayers: ["Leave out layers", "跳过的层"],
   patchFrom: ["Take vectors from another text", "从另一段文本取向量"], behind: ["behind layer", "在该层之后"],
   here: ["to token", "到词元"], there: ["from token", "从词元"], everywhere: ["all tokens (texts of equal length)", "所有词元（两段文本等长）"],
+  target: ["What it writes (its own if empty)", "它写出的文本（空则自动生成）"],
   keepHeads: ["Keep, and choose others", "保留并选择其他头"], forgetHeads: ["Forget kept heads", "清除保留的头"],
   keptHeads: ["Also changed", "同时改变"], tryIt: ["Try", "尝试"], before: ["before", "之前"], after: ["after", "之后"],
   divergence: ["The answer changed by {0} bits (Kullback-Leibler).", "答案改变了 {0} 比特（KL 散度）。"],
