@@ -88,7 +88,8 @@ _HOMES = {
         get_cosine_with_hard_restarts_schedule_with_warmup get_polynomial_decay_schedule_with_warmup
         get_inverse_sqrt_schedule get_wsd_schedule""",
     "train.settings": "TrainSettings",
-    "train.trainer": "Trainer TrainResult",
+    "train.trainer": "Trainer",
+    "train.result": "TrainResult",
     "train.distill": "DistillSettings",
     "train.evaluation": "evaluate",
     "explain.views": "head_view model_view neuron_view",

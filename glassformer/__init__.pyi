@@ -278,6 +278,7 @@ from .train.distill import DistillSettings as DistillSettings
 from .train.evaluation import evaluate as evaluate
 from .train.optimizer import AdamW as AdamW
 from .train.optimizer import parameter_groups as parameter_groups
+from .train.result import TrainResult as TrainResult
 from .train.schedule import SchedulerType as SchedulerType
 from .train.schedule import get_constant_schedule as get_constant_schedule
 from .train.schedule import get_constant_schedule_with_warmup as get_constant_schedule_with_warmup
@@ -292,7 +293,6 @@ from .train.schedule import get_scheduler as get_scheduler
 from .train.schedule import get_wsd_schedule as get_wsd_schedule
 from .train.settings import TrainSettings as TrainSettings
 from .train.trainer import Trainer as Trainer
-from .train.trainer import TrainResult as TrainResult
 
 __version__: str
 __all__: list[str]

@@ -21,7 +21,7 @@ from ..errors import InputError
 from .build import build
 from .log import LOG, read_log
 from .recipe import Recipe, as_toml
-from .trainer import RESULT
+from .result import RESULT
 
 KEPT_RECIPE = "recipe.toml"
 COSTS = ("seconds", "tokens", "step", "parameters", "trained_parameters")

@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from .optimizer import AdamW, parameter_groups
 from .preparing import choose_device, freeze_parts, label_weights, signals, smoothed
 from .ranks import ALONE, Ranks, join_ranks
 from .report import write_report
+from .result import RESULT, Progress, TrainResult
 from .schedule import get_scheduler
 from .settings import TrainSettings
 from .sharding import Sharded
@@ -39,34 +40,6 @@ log = logging.getLogger("glassformer")
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 LOWER_IS_BETTER = ("loss", "perplexity")
-RESULT = "result.json"
-
-
-@dataclass
-class Progress:
-    """How far a run has come: all that its checkpoints remember beside weights and generators."""
-
-    step: int = 0
-    best: dict[str, Any] | None = None  # {"step", "name", "value", "metrics"}
-    waited: int = 0  # evaluations since the best one
-    seconds: float = 0.0  # spent on steps, without evaluation and saving
-    tokens: int = 0
-    since_log: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("loss", "targets", "skipped"), 0.0))
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """How a run ended."""
-
-    step: int
-    total_steps: int
-    stopped_by: str | None  # None: it came to its end; "SIGTERM", "SIGINT", "early stopping"
-    best: dict[str, Any] | None  # {"step", "name", "value", "metrics"}
-    metrics: dict[str, float]  # of the model that was kept, on the evaluation rows
-    seconds: float  # spent on steps, also before a break
-    tokens: int  # that were learnt from
-    parameters: int
-    trained_parameters: int
 
 
 class Trainer:

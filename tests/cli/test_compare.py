@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.train import compare as comparing
-from glassformer.train.trainer import TrainResult
+from glassformer.train.result import TrainResult
 
 from .test_train import here, run  # noqa: F401  (a fixture)
 

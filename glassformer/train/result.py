@@ -1,0 +1,35 @@
+"""How far a run has come, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+RESULT = "result.json"  # written last: a folder that has it is done
+
+
+@dataclass
+class Progress:
+    """How far a run has come: all that its checkpoints remember beside weights and generators."""
+
+    step: int = 0
+    best: dict[str, Any] | None = None  # {"step", "name", "value", "metrics"}
+    waited: int = 0  # evaluations since the best one
+    seconds: float = 0.0  # spent on steps, without evaluation and saving
+    tokens: int = 0
+    since_log: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("loss", "targets", "skipped"), 0.0))
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended."""
+
+    step: int
+    total_steps: int
+    stopped_by: str | None  # None: it came to its end; "SIGTERM", "SIGINT", "early stopping"
+    best: dict[str, Any] | None  # {"step", "name", "value", "metrics"}
+    metrics: dict[str, float]  # of the model that was kept, on the evaluation rows
+    seconds: float  # spent on steps, also before a break
+    tokens: int  # that were learnt from
+    parameters: int
+    trained_parameters: int
