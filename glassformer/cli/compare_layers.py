@@ -100,12 +100,17 @@ def vectors(readings: list[Reading], by_token: bool) -> list[Tensor]:
 def head_measures(readings: list[Reading]) -> dict[str, list[list[float]]]:
     """The measures of every head of every layer, as means over the texts."""
     from ..explain.measures import measure, separators_of
+    from ..explain.places import SELF
 
     found: dict[str, list[list[float]]] = {name: [] for name in SHOWN}
-    for layer in range(len(readings[0].subject.heads)):
-        each = [measure(reading.weights(layer), separators_of(reading)) for reading in readings]
-        for name in SHOWN:
-            found[name].append((sum(values[name] for values in each) / len(each)).tolist())
+    for kind, part in readings[0].parts.items():
+        for layer in part.layers if part.kind == SELF else ():
+            each = [
+                measure(reading.weights(layer), separators_of(reading, reading.parts[kind].right.ids))
+                for reading in readings
+            ]
+            for name in SHOWN:
+                found[name].append((sum(values[name] for values in each) / len(each)).tolist())
     return found
 
 

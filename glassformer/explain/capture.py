@@ -141,7 +141,9 @@ def on_look(layer: int, slots: list[int], held: dict, vectors: tuple) -> Callabl
 
 def hidden_places(model: PreTrainedModel, hidden: Iterable[int] | bool) -> list[int]:
     count = len(layers_of(model))
-    asked = range(count + 1) if hidden is True else hidden or ()
+    asked = range(count + 1) if hidden is True else list(hidden or ())
+    if asked and not count:
+        raise InputError(f"{type(model).__name__} has no layers of attention; name its modules instead")
     places = [count + 1 + place if place < 0 else place for place in asked]
     wrong = [place for place in places if not 0 <= place <= count]
     if wrong:

@@ -66,6 +66,8 @@ def head_importance(
     rows = list(rows)
     if not rows:
         raise InputError("there are no rows to measure heads on")
+    if not all_heads(task.model):
+        raise InputError(f"{type(task.model).__name__} has no attention heads")
     if method == "gradient":
         return by_gradient(task, rows)
     before = summed(task, rows, TOKENS, None)

@@ -65,6 +65,8 @@ def heads_by_layer(model: PreTrainedModel, asked: Heads, kind: str = SELF) -> di
     count = len(layers_of(model))
     if asked is None or asked is False:
         return {}
+    if not count:
+        raise InputError(f"{type(model).__name__} has no layers of attention to look into")
     if asked is True:
         asked = range(count) if kind == SELF else crossing_layers(model)
         if not asked:

@@ -34,18 +34,18 @@ class Change:
         count = len(names)
         if self.layer is None or not 0 <= self.layer < count:
             raise InputError(f"there are layers 0 to {count - 1} to patch, got {self.layer}")
-        if self.places is None and len(self.source) != len(reading):
+        there, here = layer_output(self.source, self.layer), layer_output(reading, self.layer)  # T C each
+        if self.places is None and len(there) != len(here):
             raise InputError(
-                f"the texts have {len(reading)} and {len(self.source)} tokens: name the places that are patched"
+                f"the texts have {len(here)} and {len(there)} tokens there: name the places that are patched"
             )
-        places = {i: i for i in range(len(reading))} if self.places is None else self.places
-        here = [reading.place(place) for place in places]
-        there = [self.source.place(place) for place in places.values()]
-        given = layer_output(self.source, self.layer)[there]
+        places = dict(enumerate(range(len(here)))) if self.places is None else self.places
+        to = [within(place, len(here)) for place in places]
+        given = there[[within(place, len(there)) for place in places.values()]]
 
         def put(states: Tensor) -> Tensor:
             states = states.clone()
-            states[0, here] = given
+            states[0, to] = given
             return states
 
         return {names[self.layer]: put}
@@ -60,6 +60,12 @@ class Effect:
     divergence: float | None  # of the answer, in bits (Kullback-Leibler); None without an answer
     moved: list[float]  # 1 - cosine of the last vector before and after
     reading: Reading
+
+
+def within(place: int, length: int) -> int:
+    if not -length <= place < length:
+        raise InputError(f"there are positions 0 to {length - 1}, got {place}")
+    return place % length
 
 
 def layer_output(reading: Reading, layer: int) -> Tensor:

@@ -321,3 +321,7 @@ def test_an_encoder_decoder_shows_three_kinds(chromium, tmp_path, capsys):
     page.close()
     assert not eye.faults
     assert main(["see", str(folder), "the cat sat", "-o", str(path)]) == 0  # its own translation
+    capsys.readouterr()
+    assert main(["compare-layers", str(folder), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [len(row) for row in told["heads"][0]["entropy"]] == [4] * 5

@@ -155,3 +155,11 @@ def test_attribution_of_an_encoder_decoder_is_refused(translator):
     assert list(read["parts"]) == ["encoder", "decoder", "cross"]
     code, _, body = question(translator[1], "attribute", {"reading": read["reading"], "method": "saliency"})
     assert (code, b"encoder-decoder" in body) == (400, True)
+
+
+def test_places_to_patch_are_those_of_the_layer(translator):
+    read = told(translator, "read", text="the cat sat on the mat", pair="so good")
+    asked = {"reading": read["reading"], "source": "the dog sat on the mat", "layer": 0}
+    assert told(translator, "change", **asked, here=6, there=6)["divergence"] >= 0  # the encoder read eight tokens
+    code, _, body = question(translator[1], "change", {**asked, "here": 9, "there": 0})
+    assert (code, b"positions 0 to 7" in body) == (400, True)
