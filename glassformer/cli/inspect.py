@@ -141,12 +141,12 @@ def is_of(model_type: str, architectures: list[str]) -> bool:
 
 def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
     from ..checkpoints.load import settle_labels
-    from ..models.auto import AutoBase, AutoModel
+    from ..models.auto import AutoBase, AutoModel, AutoModelForSeq2SeqLM
 
     if weights is not None:
         settle_labels(config, weights)
         found.config["num_labels"] = config.num_labels
-    body_class = AutoModel.model_class(config)
+    body_class = (AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel).model_class(config)
     kinds = {auto.models[type(config)] for auto in AutoBase.__subclasses__() if type(config) in auto.models}
     classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
     with silence():

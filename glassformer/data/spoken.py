@@ -108,11 +108,20 @@ def meanings(count: int, seed: int) -> Iterator[tuple[int, ...]]:
             year, month = chance.choice(YEARS), chance.randint(1, 12)
             made: tuple[int, ...] = (year, month, chance.randint(1, calendar.monthrange(year, month)[1]))
         else:
-            digits = chance.choice(DIGITS_OF_NUMBERS)
-            made = (chance.randrange(10 ** (digits - 1), 10**digits),)
+            made = (draw_number(chance),)
         if made not in seen:
             seen.add(made)
             yield made
+
+
+def draw_number(chance: random.Random) -> int:
+    """A number of 3 to 6 digits; every other one has many zeros, as the numbers that people say."""
+    digits = chance.choice(DIGITS_OF_NUMBERS)
+    number = chance.randrange(10 ** (digits - 1), 10**digits)
+    if chance.random() < 0.5:
+        kept = [digit if place == 0 or chance.random() < 0.4 else "0" for place, digit in enumerate(str(number))]
+        number = int("".join(kept))
+    return number
 
 
 def pairs_of(meaning: tuple[int, ...]) -> list[Pair]:

@@ -66,6 +66,12 @@ def test_a_model_that_is_there_is_used(trained, capsys):
     assert "these are new to it: mice" in shown
 
 
+def test_the_model_can_be_inspected(trained, capsys):
+    assert main(["inspect", str(trained), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [part["name"] for part in found["parts"]] == ["encoder", "decoder", "fc_out"]
+
+
 def test_again_trains_anew(trained, capsys):
     before = (trained / "model.safetensors").read_bytes()
     assert main(["demo", "--output", str(trained), "--again", "--steps", "2", "--json"]) == 0
