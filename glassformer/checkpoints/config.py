@@ -150,6 +150,15 @@ class Translated(type):
         return super().__call__(*args, **ours)
 
 
+def takes_none(spec: dataclasses.Field) -> bool:
+    """Whether None says something of a field, and is not only the lack of a value."""
+    try:
+        spec.metadata.get("check", lambda name, value: value)(spec.name, None)
+    except ConfigError:
+        return False
+    return True
+
+
 @dataclass(repr=False, eq=False, kw_only=True)
 class PretrainedConfig(metaclass=Translated):
     """The fields that every architecture has."""
@@ -265,7 +274,7 @@ class PretrainedConfig(metaclass=Translated):
                 if close:
                     raise ConfigError(f"config key {key!r} is not known, did you mean {close[0]!r}?")
                 extra[key] = value
-            elif value is None and "check" in known[name].metadata and known[name].default is not None:
+            elif value is None and not takes_none(known[name]):
                 continue  # a null stands for the default
             else:
                 ours[name] = value

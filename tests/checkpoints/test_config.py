@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import glassformer
-from glassformer import ArgumentError, AutoConfig, BertConfig, BertModel, ConfigError
+from glassformer import ArgumentError, AutoConfig, BertConfig, BertModel, ConfigError, GPT2Config
 
 from ..models.architectures import tiny_bert
 
@@ -183,3 +183,11 @@ def test_the_class_alone_says_the_model_type():
     with pytest.raises(ConfigError, match="BertConfig has no field 'model_type'"):
         BertConfig().model_type = "gpt2"
     assert BertConfig().model_type == "bert"
+
+
+def test_a_null_says_that_there_is_none_where_there_may_be_none():
+    """A model of whole words has no token for the beginning; read again, it must not get that of GPT-2."""
+    config = GPT2Config(vocab_size=10, bos_token_id=None, eos_token_id=0)
+    again = GPT2Config.from_dict(json.loads(config.to_json_string()))
+    assert again.bos_token_id is None and again.eos_token_id == 0
+    assert GPT2Config.from_dict({"n_layer": None}).num_hidden_layers == 12
