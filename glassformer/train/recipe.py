@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 NEW = "new:"
 NEW_TOKENIZERS = ("new:wordpiece", "new:bpe", "new:characters", "new:words")
+USUAL_TOKENIZERS = {"new:bert": "new:wordpiece", "new:distilbert": "new:wordpiece", "new:gpt2": "new:bpe"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,7 @@ class Recipe:
     model: str
     data: DataSettings
     train: TrainSettings
-    tokenizer: str | None = None  # None: the model's own
+    tokenizer: str | None = None  # None: the model's own; of a new model, a new one of its usual kind
     target_tokenizer: str | None = None  # of the texts that are written; None: the same
     from_scratch: bool = False  # the shape of `model` with weights that are drawn, and not those it has
     vocabulary: dict[str, Any] = field(default_factory=dict)
@@ -191,15 +192,16 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     one_of("from_scratch", values.get("from_scratch", False), (True, False))
     if values.get("from_scratch") and "lora" in values:
         raise ConfigError(f"{where}: an adapter stands on trained weights; give from_scratch or [lora], not both")
-    if is_new(values["model"]) and values.get("tokenizer") is None:
+    tokenizer = values.get("tokenizer") or USUAL_TOKENIZERS.get(values["model"])
+    if is_new(values["model"]) and tokenizer is None:
         raise ConfigError(f"{where}: a new model needs a tokenizer: a folder, a name or {', '.join(NEW_TOKENIZERS)}")
     check_data(data, where)
-    if sections["vocabulary"] and not is_new(values.get("tokenizer")):
+    if sections["vocabulary"] and not is_new(tokenizer):
         raise ConfigError(f"{where}: [vocabulary] is for a new tokenizer: {', '.join(NEW_TOKENIZERS)}")
     return Recipe(
         task=values["task"],
         model=values["model"],
-        tokenizer=values.get("tokenizer"),
+        tokenizer=tokenizer,
         target_tokenizer=values.get("target_tokenizer"),
         from_scratch=values.get("from_scratch", False),
         vocabulary=dict(sections["vocabulary"]),

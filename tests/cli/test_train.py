@@ -205,7 +205,7 @@ def test_a_new_model_with_a_new_tokenizer_from_plain_text(here, capsys, task, mo
 @pytest.mark.parametrize(
     "fields, told",
     [
-        ({"model": "new:gpt2"}, "a new model needs a tokenizer"),
+        ({"model": "new:openai-gpt"}, "a new model needs a tokenizer"),
         ({"vocabulary.vocab_size": 100}, r"\[vocabulary\] is for a new tokenizer: new:wordpiece"),
         ({"data.eval_tail": 0.1}, "give data.eval or data.eval_tail, not both"),
         ({"data.streaming": True, "data.limit": 3}, "data.limit needs all rows at once"),
@@ -229,3 +229,11 @@ def test_an_adapter_is_evaluated(here, capsys):
     told = json.loads(Path("run/result.json").read_text())
     assert json.loads(out)["loss"] == pytest.approx(told["metrics"]["loss"], abs=1e-5)
     assert told["trained_parameters"] < told["parameters"] / 4
+
+
+def test_a_new_model_gets_a_tokenizer_of_its_kind():
+    values = {"task": "text-generation", "data": {"train": "text.txt"}, "train": {"output_dir": "run"}}
+    assert make_recipe({**values, "model": "new:gpt2"}).tokenizer == "new:bpe"
+    assert make_recipe({**values, "model": "new:bert"}).tokenizer == "new:wordpiece"
+    assert make_recipe({**values, "model": "new:gpt2", "tokenizer": "new:words"}).tokenizer == "new:words"
+    assert make_recipe({**values, "model": "gpt2"}).tokenizer is None
