@@ -72,7 +72,7 @@ def capture(
     """See what was asked for in the runs inside the `with`; each run replaces what the one before it showed.
 
     `attention` and `cross` name layers and heads: True for all, [0, 5] for all heads of two layers, {0: [1, 2]} for two
-    heads of one, numbered as in the unpruned model. `queries` keeps their queries, keys and values as well. `hidden`
+    heads of one, numbered as in the unpruned model. `queries` keeps queries, keys and values of `attention`. `hidden`
     names vectors as `hidden_states` counts them: 0 before the first layer, -1 at the end. `modules` are names or
     patterns such as "encoder.layer.*.output.dense". What is seen keeps its place in the graph of gradients.
     The layers of an encoder-decoder are numbered through, those of the encoder first.
