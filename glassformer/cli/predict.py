@@ -49,12 +49,18 @@ def predict(
     text-generation, zero-shot-classification, next-sentence, multiple-choice, sentence-similarity, feature-extraction.
 
     Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}. A run that was
-    stopped goes on when the same command is given again.
+    stopped goes on when the same command is given again; a result that is complete is replaced by --restart alone.
+
+    Some options of tasks: text-classification top_k, truncation; ner aggregation_strategy (simple, first, average,
+    max), stride; question-answering top_k, handle_impossible_answer, doc_stride; fill-mask top_k, targets,
+    whole_words; text-generation max_new_tokens, do_sample, top_p, num_beams; zero-shot-classification multi_label.
+    A name that is none is answered with those that are near.
 
     examples:
       glass predict text-classification ./sst2 "so good" "so bad"
       glass predict question-answering ./squad "Who wrote it?" "It was written by Ada."
       glass predict fill-mask ./bert-base-uncased "Paris is the [MASK] of France." --option top_k=3
+      glass predict ner ./tagger "Ada lives in London" --option aggregation_strategy=simple
       glass predict ner ./tagger --input letters.csv --column text=body --output found.jsonl
       cat lines.txt | glass predict text-classification ./sst2 --input - --on-bad skip > answers.jsonl
 
@@ -73,9 +79,9 @@ def predict(
         json: Print answers to TEXT as JSON too, an object in each line.
     """
     if bool(texts) == bool(reading.input):
-        raise InputError("give texts, or --input with a file of rows" + (", not both" if texts else ""))
-    if texts and (output != "-" or restart or on_bad != "raise"):
-        raise InputError("--output, --restart and --on-bad are for --input with a file of rows")
+        also = ", not both" if texts else " (- for standard input)"
+        raise InputError(f"give texts, or --input with a file of rows{also}")
+    check_output(bool(texts), output, restart, on_bad)
     if restart and output == "-":
         raise InputError("--restart is for --output with a file")
     if batch_tokens is not None and batch_tokens < 1:
@@ -92,6 +98,16 @@ def predict(
         return job.print()
     about = {"task": worker.name, "model": model, "options": options, **reading.settings()}
     return job.write(output, about, restart)
+
+
+def check_output(typed: bool, output: str, restart: bool, on_bad: str) -> None:
+    """Refuse what cannot be meant."""
+    used = {"--output": output != "-", "--restart": restart, "--on-bad": on_bad != "raise"}
+    wrong = next((name for name, is_used in used.items() if is_used), None)
+    if typed and wrong:
+        raise InputError(f"{wrong} is for --input with a file of rows; answers to texts are printed, also with --json")
+    if output.lower().endswith((".csv", ".tsv", ".parquet", ".npy")):
+        raise InputError(f"answers are written as JSON, one in each line; name the file .jsonl, got {output!r}")
 
 
 # --- the task ---------------------------------------------------------------------------------------------------------
@@ -249,6 +265,7 @@ class Job:
                     due = time.monotonic() + FLUSHED
         code = self.finish()
         run.end()
+        print(f"{output}: {self.count:,} answers")
         return code
 
     def finish(self) -> int:

@@ -29,8 +29,9 @@ class Reading:
     Attributes:
         input: A file of rows (txt, csv, tsv, jsonl, json, conll, parquet, these also as .gz), a folder of such files,
             a pattern, or - for standard input.
-        column: Which of the file's columns, by name or number, to read as what: text=sentence. Can be given several
-            times; then only these columns are read. If not given, columns are found by their names.
+        column: Which of the file's columns to read as what, by its name, text=sentence, or by its number from 0,
+            text=2. Can be given several times; then only these columns are read. If not given, columns are found by
+            their names.
         format: The format, if the suffix does not tell it; standard input is txt if not given.
         header: Whether the first line of a csv or tsv file names its columns.
     """
@@ -53,8 +54,11 @@ class Reading:
             name, equals, column = given.partition("=")
             column = column if equals else name
             if name not in known:
-                hint = nearest(name, known) or f"; it reads {', '.join(known)}"
-                raise InputError(f"--column takes NAME=COLUMN, and there is no {name!r} to be read{hint}")
+                column = column if equals else name
+                raise InputError(
+                    f"--column takes NAME=COLUMN, such as {known[0]}={column}; NAME is one of {', '.join(known)}, "
+                    f"got {name!r}{nearest(name, known)}"
+                )
             if not column or name in columns:
                 raise InputError(f"--column takes each NAME=COLUMN once, got {given!r}")
             columns[name] = int(column) if column.isascii() and column.isdigit() else column

@@ -173,4 +173,6 @@ def alike(held: numpy.ndarray, again: numpy.ndarray, only_directions: bool) -> b
 
 
 def stale(index: Path, reason: str) -> InputError:
-    return InputError(f"{index} is no index of this corpus by this model: {reason}; --restart makes it anew")
+    return InputError(
+        f"{index} is no index of this corpus by this model: {reason}; name another file, or let --restart replace it"
+    )

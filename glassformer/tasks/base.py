@@ -33,6 +33,8 @@ from .batch import Batch, Example, label_tensor, padded
 from .options import Options
 
 Row = dict[str, Any]
+# Heads whose weights have the same names and often the same shapes, and mean other things.
+ALIKE = ("ForSequenceClassification", "ForTokenClassification", "ForMultipleChoice")
 SomeTask = TypeVar("SomeTask", bound="Task")
 
 
@@ -209,7 +211,10 @@ class Task:
         for name in self.columns.needed:
             if row.get(name) is None:
                 held = ", ".join(map(str, given)) or "nothing"
-                raise InputError(f"{self.name} needs {name}; the row has {held}{nearest(name, map(str, given))}")
+                hint = nearest(name, map(str, given))
+                if isinstance(given, FileRow) and not hint and given:
+                    hint = f"; say which of them it is: columns={{{name!r}: ...}}, in the shell --column {name}=..."
+                raise InputError(f"{self.name} needs {name}; the row has {held}{hint}")
 
     def check_column(self, name: str, value: Any) -> None:
         if name in self.columns.lists:
@@ -383,11 +388,18 @@ class Task:
     # --- honesty -----------------------------------------------------------------------------------------------
 
     def refuse_untrained(self) -> None:
-        """Raise if an answer would come from weights that were drawn at random when the model was loaded."""
+        """Raise if an answer would come from weights that were drawn at random when the model was loaded, or that
+        learnt something else."""
         report = getattr(self.model, "load_report", LoadReport())
         drawn = [part for part in report.initialised if part not in self.idle_parts]
+        where = self.model.config.name_or_path or "the checkpoint"
+        saved, mine = (self.model.config.architectures or [""])[0], type(self.model).__name__
+        if saved != mine and saved.endswith(ALIKE) and mine.endswith(ALIKE):
+            raise InputError(
+                f"{where} is a {saved}: its classifier fits a {mine} by shape and has learnt something else than "
+                f"{self.name}; train it on rows with {', '.join(self.columns.all)}, or load a checkpoint of {mine}"
+            )
         if drawn:
-            where = self.model.config.name_or_path or "the checkpoint"
             raise InputError(
                 f"{where} has no trained {', '.join(drawn)}, so {self.name} would answer at random: train the model "
                 f"on rows with {', '.join(self.columns.all)}, or load a checkpoint of {type(self.model).__name__}; if "

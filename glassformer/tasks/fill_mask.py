@@ -65,7 +65,7 @@ class FillMask(Task):
         masks = ids.count(self.mask_id)
         if not masks:
             why = " in the part that was not cut off" if encoded.truncated else ""
-            raise InputError(f"the text has no {self.tokenizer.mask_token}{why}: {describe(row['text'])}")
+            raise InputError(f"the text has no {self.tokenizer.mask_token}{why}: {row['text']!r:.60}")
         if row.get("words") is None:
             return [Example(encoded)]
         words = iter(self.word_ids(row["words"], masks))

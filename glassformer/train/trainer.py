@@ -294,6 +294,7 @@ class Trainer:
             metrics = self.evaluate() if self.eval_rows else metrics
         if progress.step and hasattr(self.task.model, "load_report"):
             self.task.model.load_report.initialised.clear()  # a head that was drawn has learnt now
+            self.task.model.config.architectures = [type(self.task.model).__name__]
         result = TrainResult(
             progress.step,
             self.total,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import torch
 import glassformer
 from glassformer import pipeline
 from glassformer.cli.main import main
+from glassformer.cli.predict import predict
+from glassformer.tasks.registry import task_class
 
 from ..models.architectures import tiny_bert
 from ..tasks.conftest import close, save
@@ -262,16 +265,32 @@ def test_only_one_process_writes_a_result(folder, file, tmp_path, capsys):
         assert "is being written by another process" in run(capsys, *arguments, code=1)[1]
 
 
+def test_the_options_that_the_help_names_are_there():
+    told = re.search(r"Some options of tasks: (.*?)\.\n", predict.__doc__, re.S)[1]
+    told = re.sub(r"\([^)]*\)", "", " ".join(told.split()))
+    for part in told.split("; "):
+        task, _, names = part.partition(" ")
+        assert {name.strip() for name in names.split(",")} <= {*task_class(task).option_names()}, task
+
+
+def test_a_column_of_another_name_is_asked_for(folder, tmp_path, capsys):
+    file = tmp_path / "rows.csv"
+    file.write_text("id,review\n1,so good\n")
+    assert "--column text=..." in run(capsys, CLASSIFY, folder, "--input", file, code=1)[1]
+    assert parsed(run(capsys, CLASSIFY, folder, "--input", file, "--column", "text=1")[0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([], "give texts, or --input with a file of rows"),
         (["a", "--input", "x.txt"], "not both"),
-        (["a", "--output", "x"], "are for --input with a file of rows"),
+        (["--input", "x.txt", "--output", "x.csv"], "name the file .jsonl, got 'x.csv'"),
+        (["a", "--output", "x"], "--output is for --input with a file of rows"),
         (["--input", "x.txt", "--restart"], "--restart is for --output with a file"),
         (["a", "--batch-tokens", "0"], "--batch-tokens must be 1 or more, got 0"),
         (["--input", "no.txt"], "there is no file 'no.txt'"),
-        (["--input", "-", "--column", "txet=a"], "there is no 'txet' to be read, did you mean 'text'?"),
+        (["--input", "-", "--column", "txet=a"], "NAME is one of text, text_pair, got 'txet', did you mean 'text'?"),
         (["a", "--device", "nowhere"], "device 'nowhere' cannot be used"),
     ],
 )

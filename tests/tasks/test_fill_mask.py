@@ -66,7 +66,7 @@ def test_long_texts(folder):
 
 
 def test_a_text_without_a_mask(folder):
-    with pytest.raises(InputError, match=r"row 1: the text has no .MASK.: str 'the cat'"):
+    with pytest.raises(InputError, match=r"row 1: the text has no .MASK.: 'the cat'"):
         pipeline("fill-mask", model=folder)([ONE, "the cat"])
 
 

@@ -125,6 +125,13 @@ def test_a_model_without_files_needs_its_tokenizer(checkpoint):
         pipeline(model=KIND(tiny_bert()))
 
 
+def test_a_head_that_learnt_something_else_refuses_to_answer(checkpoint):
+    folder = checkpoint(glassformer.BertForSequenceClassification)
+    with pytest.raises(InputError, match=r"is a BertForSequenceClassification.* has learnt something else"):
+        pipeline("ner", model=folder)("so good")
+    assert pipeline("text-classification", model=folder)("so good")
+
+
 def test_an_untrained_head_refuses_to_answer(checkpoint, caplog):
     folder = checkpoint(glassformer.BertModel)
     caplog.set_level(logging.ERROR, "glassformer")
