@@ -123,6 +123,7 @@ def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraCo
         saved = tuple(part for part in model.load_report.initialised if part not in chosen)
     values = {"modules_to_save": saved, "base_model_name_or_path": model.config.name_or_path or None}
     config = LoraConfig(**{**vars(config), **{k: v for k, v in values.items() if getattr(config, k) is None}})
+    learning = [our_part(model, part) for part in config.modules_to_save or ()]  # told before anything is changed
     freeze(model)
     shared: dict[str, Tensor] = {}
     for name in chosen:
@@ -137,8 +138,8 @@ def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraCo
         )
         shared[places[name].name] = layer.lora_A
         setattr(model.get_submodule(owner), leaf, layer)
-    for part in config.modules_to_save or ():
-        freeze(model, our_part(model, part), frozen=False)
+    for part in learning:
+        freeze(model, part, frozen=False)
     model.adapter = config
     return config
 
