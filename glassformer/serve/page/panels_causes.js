@@ -24,14 +24,16 @@ export function whatIfPanel(app, root) {
   const plan = { factor: 0, heads: {}, skip: new Set(), source: "", layer: 0, here: "", there: "" };
   const result = make("div");
   const kept = make("p", { className: "hint" });
-  // Heads of other layers that were changed before, with those that are chosen now.
+  // Heads that were changed before, with those that are chosen now: {heads, cross_heads}, each {layer: {head: factor}}.
   const changed = () => {
     const { layer, heads } = app.state;
-    return { ...plan.heads, [layer]: { ...plan.heads[layer], ...Object.fromEntries(heads.map((head) => [head, plan.factor])) } };
+    const kind = app.partName === "cross" ? "cross_heads" : "heads";
+    const own = { ...plan.heads[kind]?.[layer], ...Object.fromEntries(heads.map((head) => [head, plan.factor])) };
+    return { ...plan.heads, [kind]: { ...plan.heads[kind], [layer]: own } };
   };
   const tellKept = () => {
-    const all = Object.entries(plan.heads).flatMap(([layer, heads]) =>
-      Object.entries(heads).map(([head, factor]) => `${layer}.${head} × ${factor}`));
+    const all = Object.entries(plan.heads).flatMap(([kind, layers]) => Object.entries(layers).flatMap(([layer, heads]) =>
+      Object.entries(heads).map(([head, factor]) => `${kind === "heads" ? "" : `${say("cross")} `}${layer}.${head} × ${factor}`)));
     kept.textContent = all.length ? `${say("keptHeads")}: ${all.join(", ")}` : "";
   };
   const skips = make("div", { className: "controls" }, make("span", { textContent: say("skipLayers") }),
@@ -47,7 +49,7 @@ export function whatIfPanel(app, root) {
   const run = async () => {
     const { position } = app.state;
     const question = { reading: app.reading.reading, position, skip: [...plan.skip] };
-    question[app.partName === "cross" ? "cross_heads" : "heads"] = changed();
+    Object.assign(question, changed());
     if (plan.source) {
       Object.assign(question, { source: plan.source, layer: plan.layer });
       if (plan.here !== "" && plan.there !== "") Object.assign(question, { here: Number(plan.here), there: Number(plan.there) });
