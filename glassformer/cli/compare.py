@@ -104,7 +104,8 @@ def show(comparison, folder: Path) -> None:
     from ..train.log import duration
 
     metrics = comparison.metrics
-    header = ("recipe", *metrics, f"{metrics[0]} difference", "time", "tokens", "trained parameters")
+    main = next((name for name in metrics if name != "loss"), metrics[0])
+    header = ("recipe", *metrics, f"{main} difference", "time", "tokens", "trained parameters")
     rows = []
     for outcome in comparison.outcomes:
         found = {name: spread.mean for name, spread in outcome.costs.items()}
@@ -113,7 +114,7 @@ def show(comparison, folder: Path) -> None:
             (
                 outcome.name,
                 *(in_words(outcome.metrics[name]) for name in metrics),
-                "" if is_first else signed(comparison.difference(outcome, metrics[0])),
+                "" if is_first else signed(comparison.difference(outcome, main)),
                 duration(found["seconds"]),
                 f"{found['tokens']:,.0f}",
                 f"{found['trained_parameters']:,.0f}",

@@ -47,7 +47,12 @@ def test_the_table_and_the_page(recipes, capsys):
     code, out, err = run(capsys, *CALL)
     assert code == 0, err
     header, first, second, note = out.splitlines()
-    assert header.split()[:2] == ["recipe", "loss"] and first.startswith("tuned") and second.startswith("scratch")
+    assert (
+        header.split()[:2] == ["recipe", "loss"]
+        and "accuracy difference" in header
+        and first.startswith("tuned")
+        and second.startswith("scratch")
+    )
     assert "±" in first and note.startswith("seeds 3, 4; mean ± standard deviation")
     page = Path("both/comparison.html").read_text()
     assert "<h2>eval accuracy</h2>" in page and page.count("<polyline") >= 4 and "difference to tuned" in page
