@@ -85,7 +85,7 @@ def document_of_lines(
     >>> document_of_lines(["a", "b", "", "c"], "blank"), document_of_lines(["a", "b", "", "c"], "file")
     ([0, 0, -1, 1], [0, 0, 0, 0])
     >>> document_of_lines(["= A", "b", "= B", "c"], "file", start="^=")
-    ([0, 0, 1, 1])
+    [0, 0, 1, 1]
     """
     check_documents(documents, start)
     if start is not None:

@@ -31,7 +31,7 @@ def mask_tokens(
     >>> ids, allowed = np.array([2, 7, 8, 9, 3]), np.array([False, True, True, True, False])
     >>> draw = np.random.default_rng(0)
     >>> read, labels = mask_tokens(ids, draw, mask_id=4, words=np.arange(5, 20), allowed=allowed)
-    >>> int((labels != -100).sum()), labels[0] == labels[4] == -100
+    >>> int((labels != -100).sum()), bool(labels[0] == labels[4] == -100)
     (1, True)
     """
     if not 0 < fraction <= 1:
