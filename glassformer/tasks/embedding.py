@@ -61,8 +61,6 @@ class Embedding(Task):
         return [Example(each) for each in self.encoded([row["text"]])]
 
     def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
-        if type(self).encode is not Embedding.encode:
-            return super().encode_all(rows)
         return [[Example(each)] for each in self.encoded([row["text"] for row in rows])]
 
     def encoded(self, texts: list[str]) -> list[Encoded]:

@@ -32,9 +32,7 @@ OTHER_NAMES = {"source_sentence": "text", "sentences": "text_pair"}  # those of 
 @dataclass(frozen=True, kw_only=True)
 class SentenceSimilarityOptions(EmbeddingOptions):
     similarity: str | None = None  # "cosine", "dot", "euclidean", "manhattan"; None: the model's own
-    objective: str = (
-        "score"  # what is learnt: "score", the cosine; "ranking", to find text_pair among others; "triplet"
-    )
+    objective: str = "score"  # what is learnt: the cosine; "ranking": to find text_pair among others; "triplet"
     full_score: float = 1.0  # of "score": what rows write for texts that mean the same, 5 in STS-B
     scale: float = SCALE  # of "ranking": what cosines are multiplied with
     margin: float = MARGIN  # of "triplet": by how much negatives must be farther away
@@ -106,6 +104,9 @@ class SentenceSimilarity(Embedding):
             raise InputError(f"text_pair must be a text or a list of texts, got {describe(value)}")
         if name != "text_pair":
             super().check_column(name, value)
+
+    def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
+        return [self.encode(row) for row in rows]  # a row is several texts, not one as in Embedding
 
     def encode(self, row: Row) -> list[Example]:
         """One example for each text. A row that tells no score can teach which texts belong together, and which not."""
