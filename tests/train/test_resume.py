@@ -174,6 +174,18 @@ def start(folder: Path, **others) -> subprocess.Popen:
     return process
 
 
+def unfinished(run: Path, writer: int) -> list[Path]:
+    """What the process is writing at this moment, and has not yet renamed."""
+    return list(run.glob(f".*{writer}-*tmp"))
+
+
+def wait_for_a_save(run: Path, writer: int) -> None:
+    """Until the process is in the middle of a save: what a sleep of any length may miss."""
+    end = time.monotonic() + 30
+    while not unfinished(run, writer):
+        assert time.monotonic() < end, "nothing was saved"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_kills_at_any_moment_lose_nothing(tmp_path):
     """kill -9 again and again, in steps and in saves; what is left ends with the weights of a run left alone."""
@@ -182,7 +194,7 @@ def test_kills_at_any_moment_lose_nothing(tmp_path):
     Trainer(whole, ROWS, ROWS[:3], settings(tmp_path / "whole", **{**many, "save_steps": 1000})).train()
     draw = random.Random(5)
     torn = 0
-    for _ in range(20):
+    for kill in range(20):
         child = os.fork()
         if child == 0:
             try:
@@ -190,10 +202,13 @@ def test_kills_at_any_moment_lose_nothing(tmp_path):
                 Trainer(task, ROWS, ROWS[:3], settings(tmp_path / "run", **many)).train(resume=True)
             finally:
                 os._exit(0)
-        time.sleep(draw.uniform(0.1, 0.4))
+        if kill < 10:  # first, for later kills may come after the last save
+            wait_for_a_save(tmp_path / "run", child)
+        else:
+            time.sleep(draw.uniform(0.1, 0.4))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        torn += any("tmp" in path.name for path in (tmp_path / "run").glob(".*"))
+        torn += bool(unfinished(tmp_path / "run", child))
         for folder in state.checkpoints_in(tmp_path / "run").values():
             state.read_checkpoint(folder)
             glassformer.AutoModelForSequenceClassification.from_pretrained(folder)
