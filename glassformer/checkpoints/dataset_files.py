@@ -42,8 +42,8 @@ def find_dataset_files(
         try:
             folder = find_in_cache(repository, files, revision, cache)
         except HubError as error:
-            why = "local_files_only=True" if local_files_only else "offline mode (HF_HUB_OFFLINE)"
-            raise HubError(f"{why} allows only the cache: {error}. Fetch it once with a connection") from None
+            why = "in offline mode (HF_HUB_OFFLINE)" if is_offline() else "without a connection (local_files_only)"
+            raise HubError(f"{why} only the cache is read: {error}. Fetch it once with a connection") from None
     else:
         folder = fetch(repository, files, revision, cache, token, read_endpoints(endpoint))
     held = held_in(folder)

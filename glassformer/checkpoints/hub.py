@@ -77,12 +77,12 @@ def find_folder(
     revision = check_revision(revision)
     cache = cache_folder(cache_dir)
     if local_files_only or is_offline():
-        why = "local_files_only=True" if local_files_only else "offline mode (HF_HUB_OFFLINE)"
+        why = "in offline mode (HF_HUB_OFFLINE)" if is_offline() else "without a connection (local_files_only)"
         try:
             return find_in_cache(name, files, revision, cache)
         except HubError as error:
             raise HubError(
-                f"{no_folder(name)}, and {why} allows only the cache: {error}. Fetch it once with a connection, or "
+                f"{no_folder(name)}, and {why} only the cache is read: {error}. Fetch it once with a connection, or "
                 f"copy the files into a folder and pass its path"
             ) from None
     return fetch(name, files, revision, cache, token, read_endpoints(endpoint))

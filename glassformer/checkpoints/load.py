@@ -139,12 +139,16 @@ def load_weights(
         part = keymap.part(name)
         if part is not None and ignore_mismatched_sizes and name in plan.sources:
             report.initialised += [part] if part not in report.initialised else []
+            report.notes.append(f"{name}: {fault}; it is drawn anew")
         elif is_tolerated(name):
             report.tolerated.append(name)
         else:
             faults.append(f"{name}: {fault}")
         left.add(name)
-    refuse(faults, weights, hint_at_prefix(weights, keymap) if faults else "")
+    hint = hint_at_prefix(weights, keymap) if faults else ""
+    if all(keymap.part(name) is not None and name in plan.sources for name in plan.faults):
+        hint = hint or "; ignore_mismatched_sizes=True draws them anew"
+    refuse(faults, weights, hint)
 
     ready = {}
     for name in plan.wanted.keys() - left:

@@ -15,7 +15,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re.ASCII)
 
 def local_folder(name_or_path: str | os.PathLike, revision: str | None) -> Path | None:
     """The folder that a path names, or None when only a hub can know the name."""
-    text = os.fspath(name_or_path)
+    text = os.fspath(name_or_path) if isinstance(name_or_path, str | os.PathLike) else None
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise HubError(f"a folder or a name such as 'org/name' is needed, got {name_or_path!r}")
     path = Path(text).expanduser()

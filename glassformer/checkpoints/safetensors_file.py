@@ -175,10 +175,12 @@ def _are_sizes(values: Any) -> bool:
     return isinstance(values, list) and all(type(value) is int and 0 <= value < 2**63 for value in values)
 
 
-def write_safetensors(file: BinaryIO, tensors: Mapping[str, torch.Tensor]) -> None:
+def write_safetensors(
+    file: BinaryIO, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None
+) -> None:
     # Wide dtypes first, behind a header of a multiple of eight bytes: so every tensor is aligned and can be mapped.
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, CODES[tensors[name].dtype], name))
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
     end = 0
     for name in order:
         begin, end = end, end + tensors[name].nbytes

@@ -46,11 +46,12 @@ def write_weights(
     *,
     max_shard_size: int | str = "5GB",
     safe_serialization: bool = True,
+    metadata: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Write tensors into a folder as Hugging Face names them, replacing the set that was there; returns the files.
 
     One `model.safetensors`, or, beyond `max_shard_size`, `model-00001-of-0000N.safetensors` with an index;
-    `pytorch_model.bin` in the same way with `safe_serialization=False`.
+    `pytorch_model.bin` in the same way with `safe_serialization=False`. safetensors files keep `metadata` too.
 
     However it ends, killed at any moment too, `open_weights` then finds all of the old tensors or all of the new,
     never a mixture. A lone file changes by one rename. Shards whose names are taken are first written under other
@@ -73,11 +74,11 @@ def write_weights(
     shards = _split(tensors, limit)
     if len(shards) == 1:
         entry, names = f"{stem}{suffix}", [f"{stem}{suffix}"]
-        _write_file(folder / entry, shards[0])
+        _write_file(folder / entry, shards[0], metadata)
     else:
         entry = f"{stem}{suffix}.index.json"
         names = [f"{stem}-{i:05d}-of-{len(shards):05d}{suffix}" for i in range(1, len(shards) + 1)]
-        _write_shards(folder, entry, names, shards)
+        _write_shards(folder, entry, names, shards, metadata)
     _remove_replaced(folder, entry, keep=names)
     return [folder / name for name in dict.fromkeys([*names, entry])]
 
@@ -123,21 +124,27 @@ def _split(tensors: Mapping[str, torch.Tensor], limit: int) -> list[dict[str, to
     return shards
 
 
-def _write_file(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+def _write_file(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None) -> None:
     with open_atomically(path) as file:
         if path.suffix == ".safetensors":
-            write_safetensors(file, tensors)
+            write_safetensors(file, tensors, metadata)
         else:
             write_torch(file, tensors, path)
 
 
-def _write_shards(folder: Path, entry: str, names: list[str], shards: list[dict[str, torch.Tensor]]) -> None:
+def _write_shards(
+    folder: Path,
+    entry: str,
+    names: list[str],
+    shards: list[dict[str, torch.Tensor]],
+    metadata: Mapping[str, str] | None,
+) -> None:
     taken = any((folder / name).exists() for name in names)
     mark = f".staged-{secrets.token_hex(4)}"
     first_names = [f"{Path(name).stem}{mark}{Path(name).suffix}" for name in names] if taken else names
     try:
         for name, shard in zip(first_names, shards, strict=True):
-            _write_file(folder / name, shard)
+            _write_file(folder / name, shard, metadata)
         _write_index(folder / entry, first_names, shards)
     except BaseException:
         for name in first_names:

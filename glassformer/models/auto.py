@@ -84,15 +84,18 @@ class AutoBase:
 
     models: ClassVar[dict[type[PretrainedConfig], type[PreTrainedModel]]] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, *_: Any, **__: Any) -> None:
         name = type(self).__name__
         raise TypeError(f"{name} is made by {name}.from_pretrained(folder) or {name}.from_config(config)")
 
     @classmethod
     def model_class(cls, config: PretrainedConfig) -> type[PreTrainedModel]:
+        if not isinstance(config, PretrainedConfig):
+            raise ConfigError(f"{cls.__name__} takes a config, such as BertConfig, got {config!r:.80}")
         if type(config) not in cls.models:
-            known = ", ".join(kind.__name__ for kind in cls.models)
-            raise ConfigError(f"{cls.__name__} takes a {known}, got a {type(config).__name__}")
+            known = " or ".join(kind.model_type for kind in cls.models)
+            where = config.name_or_path or f"a {type(config).__name__}"
+            raise ConfigError(f"{cls.__name__} is for models of the type {known}, and {where} is a {config.model_type}")
         return cls.models[type(config)]
 
     @classmethod
@@ -137,6 +140,8 @@ class AutoModel(AutoBase):
         DistilBertConfig: DistilBertModel,
         GPT2Config: GPT2Model,
         OpenAIGPTConfig: OpenAIGPTModel,
+        RNNConfig: RNNForSeq2SeqLM,  # an encoder-decoder is whole: what it writes with is part of its body
+        TransformerConfig: TransformerForSeq2SeqLM,
     }
 
 

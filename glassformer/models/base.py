@@ -33,6 +33,7 @@ from ..checkpoints.weights import Weights, open_weights, write_weights
 from ..checkpoints.wrapped import unwrapped
 from ..errors import ConfigError, InputError, refuse_unknown
 from ..nn.mask import additive_mask, check_mask, check_tensor
+from .drawn import UNTRAINED, learnt_otherwise, remember, still_drawn
 from .pruning import KINDS, Prunes, pruned_in
 from .visible import Visible
 
@@ -78,6 +79,7 @@ class PreTrainedModel(Prunes, Visible, nn.Module, metaclass=ModelType):
         config.validate()
         self.config = copy.deepcopy(config)  # what happens to the caller's object later does not reach the model
         self.load_report = LoadReport()
+        self._drawn: dict[str, dict[str, Tensor]] = {}
         self.adapter: Any = None  # a LoraConfig while the model has adapters: see lora.py
 
     def post_init(self) -> None:
@@ -307,6 +309,7 @@ class PreTrainedModel(Prunes, Visible, nn.Module, metaclass=ModelType):
         )
         model.load_report.notes += token_notes(config)
         model.draw_missing_weights()
+        model.take_over_drawn(weights.metadata.get(UNTRAINED, ""))
         model.config.name_or_path = str(name_or_path)
         model.read_generation_config(folder)
         model.say_what_was_found(name_or_path)
@@ -343,6 +346,23 @@ class PreTrainedModel(Prunes, Visible, nn.Module, metaclass=ModelType):
             for name, data in loaded.items():
                 getattr(module, name).data.copy_(data)
 
+    def take_over_drawn(self, saved: str) -> None:
+        """Remember which parts were drawn at random: now, or before they were saved."""
+        drawn, prefix = self.load_report.initialised, self.keymap.prefix
+        parts = dict.fromkeys(filter(None, (self.keymap.part(name) for name, _ in self.named_parameters())))
+        before = saved.split(", ")
+        drawn += [part for part in parts if part.removeprefix(prefix) in before and part not in drawn]
+        self._drawn = remember(self, drawn)
+
+    @property
+    def untrained(self) -> list[str]:
+        """Parts that were drawn at random when the model was loaded and have learnt nothing since.
+
+        >>> BertForSequenceClassification.from_pretrained("./bert-base-uncased/").untrained    # doctest: +SKIP
+        ['classifier']
+        """
+        return [part for part in still_drawn(self, self._drawn) if part in self.load_report.initialised]
+
     def say_what_was_found(self, name_or_path: str | Path) -> None:
         report, name = self.load_report, type(self).__name__
         for note in report.notes:
@@ -354,6 +374,9 @@ class PreTrainedModel(Prunes, Visible, nn.Module, metaclass=ModelType):
                 name_or_path,
                 ", ".join(report.initialised),
             )
+        elif learnt_otherwise(name, self.config):
+            told = "%s is a %s: its classifier fits a %s by shape and has learnt something else"
+            log.warning(told, name_or_path, (self.config.architectures or [""])[0], name)
         if report.tolerated:
             log.warning("%s: these weights were wrong and are tolerated: %s", name, ", ".join(report.tolerated))
         body = [name for name in report.unused if self.keymap.is_of_body(name)]
@@ -395,5 +418,9 @@ class PreTrainedModel(Prunes, Visible, nn.Module, metaclass=ModelType):
         if wrong:
             log.warning("saved with NaN or infinite values, which a load will refuse: %s", ", ".join(wrong[:8]))
         tensors = self.keymap.to_file(own, prefixed=self.base_model is not self)
-        write_weights(folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization)
+        untrained = [part.removeprefix(self.keymap.prefix) for part in self.untrained]
+        about = {UNTRAINED: ", ".join(untrained)} if untrained else {}
+        write_weights(
+            folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization, metadata=about
+        )
         self.config.save_pretrained(folder)

@@ -6,27 +6,70 @@ what the encoder read, and is what generation reads on with.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError
+from ..checkpoints.config import PretrainedConfig, flag, whole
+from ..errors import ConfigError, InputError
 from ..nn.loss import IGNORED, label_loss
-from ..nn.mask import check_tensor
+from ..nn.mask import arrange, check_tensor
+from ..nn.stream import Layout
 from .generation import Generates
 from .heads import LinearScores, score_tokens, token_labels
 from .outputs import BaseModelOutput, BodyOutput, Seq2SeqLMOutput
 
 
-class Half(Protocol):
-    """An encoder or a decoder."""
+@dataclass(repr=False, eq=False)
+class Seq2SeqConfig(PretrainedConfig):
+    """What every encoder-decoder is told about its words."""
 
-    layer: nn.ModuleList
-    gradient_checkpointing: bool
+    vocab_size: int = whole(30000)  # of the target
+    source_vocab_size: int | None = whole(None, optional=True)  # None: as many as the target's
+    _: KW_ONLY
+    share_embeddings: bool = flag(True)  # one table of vectors for source and target
+    output_bias: bool = flag(False)
+    is_encoder_decoder: bool = flag(True)
+    decoder_start_token_id: int | None = whole(None, low=0, optional=True)
 
-    def run(self, input_ids: Tensor, attention_mask: Tensor | None = None, **given) -> BodyOutput: ...
+    def validate(self) -> None:
+        if self.share_embeddings and self.source_words != self.vocab_size:
+            raise ConfigError(
+                f"shared embeddings need one vocabulary, got {self.source_vocab_size} and {self.vocab_size} words"
+            )
+
+    @property
+    def source_words(self) -> int:
+        return self.source_vocab_size or self.vocab_size
+
+
+class Half(nn.Module):
+    """An encoder or a decoder: `embeddings`, and `run`, which gives rows of the stream."""
+
+    embeddings: nn.Module
+    max_position_embeddings: int
+    run: Callable[..., BodyOutput]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.embeddings.word_embeddings.weight.dtype
+
+    def arranged(self, input_ids: Tensor, attention_mask: Tensor | None, **how: Any) -> Layout:
+        """The layout of ids B T."""
+        check_tensor(input_ids, "input_ids")
+        if input_ids.dim() != 2 or 0 in input_ids.shape:
+            raise InputError(f"input_ids must have the shape B T, neither of them 0, got {list(input_ids.shape)}")
+        return arrange(*input_ids.shape, attention_mask, dtype=self.dtype, device=input_ids.device, **how)
+
+    def refuse_beyond(self, positions: int) -> None:
+        if positions > self.max_position_embeddings:
+            raise InputError(
+                f"{positions} positions are more than max_position_embeddings {self.max_position_embeddings}"
+            )
 
 
 class Seq2SeqModel(Generates, LinearScores):
@@ -108,7 +151,8 @@ class Seq2SeqModel(Generates, LinearScores):
         """What `decoder.run` needs to know of a source, each tensor with a row for each sequence."""
         memory = self.encoder.run(input_ids, attention_mask)
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        return {"encoder_hidden_states": memory.last_hidden_state, "encoder_attention_mask": mask}
+        found = {"encoder_hidden_states": memory.last_hidden_state, "encoder_attention_mask": mask}
+        return found if memory.pooled is None else {**found, "state": memory.pooled}
 
     def forward(
         self,

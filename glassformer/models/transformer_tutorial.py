@@ -9,7 +9,8 @@ from ..errors import ArgumentError, InputError
 from ..nn.multi_head import either
 from ..nn.position import PositionalEncoding
 from .outputs import Seq2SeqLMOutput
-from .transformer import Stack, TransformerConfig, TransformerForSeq2SeqLM
+from .transformer import TransformerConfig, TransformerForSeq2SeqLM
+from .transformer_halves import Stack
 
 
 class Transformer(TransformerForSeq2SeqLM):

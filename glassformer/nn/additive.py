@@ -25,12 +25,20 @@ class BahdanauAttention(nn.Module):
         self.W_s = nn.Linear(hidden_size, hidden_size)
         self.v = nn.Linear(hidden_size, 1)
 
+    def prepare(self, keys: Tensor) -> Tensor:
+        """What all queries need of the keys: B T C"""
+        return self.W_h(keys)
+
+    def score(self, query: Tensor, prepared: Tensor) -> Tensor:
+        """B C, B T C -> B 1 T"""
+        return self.v(torch.tanh(prepared + self.W_s(query)[:, None])).transpose(1, 2)
+
     def forward(
         self, query: Tensor, keys: Tensor, values: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """B C, B T C -> the context B C and the weights B T 1; `mask` (B T) is 0 where a key is hidden."""
-        scores = self.v(torch.tanh(self.W_h(keys) + self.W_s(query)[:, None]))  # B T 1
-        context, weights = look(scores.transpose(1, 2), keys if values is None else values, mask)
+        scores = self.score(query, self.prepare(keys))
+        context, weights = look(scores, keys if values is None else values, mask)
         return context, weights.transpose(1, 2)
 
 
@@ -54,16 +62,23 @@ class LuongAttention(nn.Module):
             self.W = nn.Linear(2 * hidden_size, hidden_size)
             self.v = nn.Linear(hidden_size, 1)
 
+    def prepare(self, keys: Tensor) -> Tensor:
+        """What all queries need of the keys: themselves."""
+        return keys
+
+    def score(self, query: Tensor, prepared: Tensor) -> Tensor:
+        """B C, B T C -> B 1 T"""
+        if self.method == "concat":
+            pairs = torch.cat((query[:, None].expand_as(prepared), prepared), dim=-1)  # B T 2C
+            return self.v(torch.tanh(self.W(pairs))).transpose(1, 2)
+        asked = self.W(query) if self.method == "general" else query
+        return asked[:, None] @ prepared.transpose(1, 2)
+
     def forward(
         self, query: Tensor, keys: Tensor, values: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """B C, B T C -> the context B C and the weights B T; `mask` (B T) is 0 where a key is hidden."""
-        if self.method == "concat":
-            pairs = torch.cat((query[:, None].expand_as(keys), keys), dim=-1)  # B T 2C
-            scores = self.v(torch.tanh(self.W(pairs))).transpose(1, 2)  # B 1 T
-        else:
-            asked = self.W(query) if self.method == "general" else query
-            scores = asked[:, None] @ keys.transpose(1, 2)  # B 1 T
+        scores = self.score(query, self.prepare(keys))
         context, weights = look(scores, keys if values is None else values, mask)
         return context, weights[:, 0]
 

@@ -55,6 +55,18 @@ def sampled_word_loss(rows: Tensor, scorer: nn.Linear, labels: Tensor, count: in
     return (others.logsumexp(1) - own).sum()
 
 
+def recalled(states: Tensor, words: Tensor, sharpness: float) -> Tensor:
+    """How likely memory alone makes the word that follows each state: B T C and B T -> B T.
+
+    A state looks back at those before it; the words that followed them are as likely as the states are alike
+    (Grave et al. 2017, a continuous cache). What has nothing before it recalls nothing.
+    """
+    alike = sharpness / math.sqrt(states.shape[-1]) * (states @ states.mT)  # B T T
+    later = torch.ones(alike.shape[-2:], dtype=torch.bool, device=alike.device).triu()
+    weights = alike.masked_fill(later, -math.inf).softmax(-1).nan_to_num(0.0)
+    return (weights * (words[:, None, :] == words[:, :, None])).sum(-1)
+
+
 def text_loss(logits: Tensor, labels: Tensor, problem_type: str) -> Tensor:
     """The loss of a text classifier: `regression`, `single_label_classification`, `multi_label_classification`."""
     check_tensor(labels, "labels")

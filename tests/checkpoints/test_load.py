@@ -251,3 +251,26 @@ def test_loads_deterministically_into_every_class(folder):
     for name in ("AutoModel", "AutoModelForPreTraining", "AutoModelForMaskedLM", "AutoModelForNextSentencePrediction"):
         model = getattr(glassformer, name).from_pretrained(folder)
         assert not model.load_report.initialised
+
+
+def test_a_head_of_another_size_names_the_way_out(folder, caplog):
+    BertForSequenceClassification.from_pretrained(folder).save_pretrained(folder)
+    with pytest.raises(WeightsError, match="ignore_mismatched_sizes=True draws them anew"):
+        BertForSequenceClassification.from_pretrained(folder, num_labels=5)
+    caplog.clear()
+    BertForSequenceClassification.from_pretrained(folder, num_labels=5, ignore_mismatched_sizes=True)
+    assert "classifier.bias: shape [2] in the file, [5] in the model; it is drawn anew" in caplog.text
+    with pytest.raises(WeightsError) as caught:
+        BertForSequenceClassification.from_pretrained(folder, num_labels=5, vocab_size=7)
+    assert "ignore_mismatched_sizes" not in str(caught.value)
+
+
+def test_a_head_that_fits_by_shape_alone_is_told(folder, caplog):
+    model = BertForSequenceClassification.from_pretrained(folder)
+    model.classifier.weight.data += 1  # it learns
+    model.save_pretrained(folder)
+    caplog.clear()
+    BertForSequenceClassification.from_pretrained(folder)
+    assert not caplog.records
+    glassformer.BertForTokenClassification.from_pretrained(folder)
+    assert "is a BertForSequenceClassification: its classifier fits a BertForTokenClassification" in caplog.text

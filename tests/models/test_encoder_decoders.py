@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import glassformer
-from glassformer import AutoModelForSeq2SeqLM
+from glassformer import AutoModel, AutoModelForSeq2SeqLM
 from glassformer.nn.cache import Cache
 
 from .encoder_decoders import ENCODER_DECODERS, EncoderDecoder
@@ -195,7 +195,9 @@ def test_round_trip_is_bit_for_bit(variant, model, batch, tmp_path):
     model = model.float()
     for shard, safe in (("5GB", True), ("20KB", True), ("5GB", False)):
         model.save_pretrained(tmp_path, max_shard_size=shard, safe_serialization=safe)
-        for again in (architecture.model.from_pretrained(tmp_path), AutoModelForSeq2SeqLM.from_pretrained(tmp_path)):
+        for kind in (architecture.model, AutoModelForSeq2SeqLM, AutoModel):
+            again = kind.from_pretrained(tmp_path)
+            assert type(again) is architecture.model
             assert again.config == model.config
             assert not again.load_report.unused
             assert not again.load_report.initialised

@@ -50,7 +50,7 @@ def test_own_heads_are_drawn_by_their_own_code(folder, caplog):
     assert model(ids, attention_mask=mask).shape == (2, 5, 3)
     model.save_pretrained(folder / "own")
     again = Tagger.from_pretrained(folder / "own")
-    assert not again.load_report.initialised
+    assert again.untrained == again.load_report.initialised == model.untrained == ["weigh", "lstm", "norm", "fc"]
     assert torch.equal(again(ids, attention_mask=mask), model(ids, attention_mask=mask))
 
 

@@ -1,0 +1,53 @@
+"""Parts that a checkpoint lacks are drawn at random: which of them have learnt nothing since?
+
+A few values of every parameter are kept as they were drawn. Whatever changes them, a training loop or
+`load_state_dict`, has made the part a trained one; another device or dtype, to and fro, has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..checkpoints.config import PretrainedConfig
+
+KEPT = 256  # values of a parameter
+# Heads whose weights have the same names and often the same shapes, and mean other things.
+ALIKE = ("ForSequenceClassification", "ForTokenClassification", "ForMultipleChoice")
+UNTRAINED = "untrained"  # what safetensors files of ours call the parts that were saved as they were drawn
+
+
+def sample(parameter: Tensor) -> Tensor:
+    """Values from all over a parameter."""
+    flat = parameter.detach().flatten()
+    return flat[:: max(1, flat.numel() // KEPT)].clone().cpu()
+
+
+def remember(model: nn.Module, parts: Sequence[str]) -> dict[str, dict[str, Tensor]]:
+    """What `still_drawn` needs: for every part, its parameters as they are now."""
+    return {
+        part: {name: sample(value) for name, value in model.named_parameters() if f"{name}.".startswith(f"{part}.")}
+        for part in parts
+    }
+
+
+def still_drawn(model: nn.Module, drawn: dict[str, dict[str, Tensor]]) -> list[str]:
+    """The parts none of whose parameters has changed."""
+    now = dict(model.named_parameters())
+
+    def is_same(name: str, before: Tensor) -> bool:
+        if name not in now:
+            return False
+        found = sample(now[name])
+        rounded = (before.to(dtype).to(found.dtype) for dtype in (found.dtype, torch.bfloat16, torch.float16))
+        return any(torch.equal(each, found) for each in rounded)
+
+    return [part for part, kept in drawn.items() if all(is_same(name, before) for name, before in kept.items())]
+
+
+def learnt_otherwise(name: str, config: PretrainedConfig) -> bool:
+    """Whether a checkpoint's head is of another class than `name`, which its weights fit by name and shape only."""
+    saved = (config.architectures or [""])[0]
+    return saved != name and saved.endswith(ALIKE) and name.endswith(ALIKE)

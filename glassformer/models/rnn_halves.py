@@ -1,0 +1,242 @@
+"""Encoders and a decoder that read word by word, and an encoder that reads through small windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from ..errors import InputError
+from ..nn.additive import BahdanauAttention, LuongAttention, look
+from ..nn.linear import Linear
+from ..nn.mask import check_ids
+from ..nn.stream import Layout, lengths_of
+from .outputs import BodyOutput
+from .seq2seq import Half
+
+if TYPE_CHECKING:
+    from .rnn import RNNConfig
+
+
+class WordVectors(nn.Module):
+    """The vectors of words."""
+
+    def __init__(self, config: RNNConfig, words: int):
+        super().__init__()
+        self.word_embeddings = nn.Embedding(words, config.hidden_size)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """N -> N C"""
+        return self.dropout(self.word_embeddings(ids))
+
+
+class Reader(Half):
+    """What the halves share: their words and their door."""
+
+    def __init__(self, config: RNNConfig, words: int):
+        super().__init__()
+        self.embeddings = WordVectors(config, words)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.max_position_embeddings = config.max_position_embeddings
+
+    def enter(
+        self, input_ids: Tensor, attention_mask: Tensor | None, head_mask: Tensor | None
+    ) -> tuple[Tensor, Layout]:
+        """The vectors of real words, N C, and where they stand."""
+        if head_mask is not None:
+            raise InputError("a recurrent model has no heads to mask")
+        layout = self.arranged(input_ids, attention_mask)
+        self.refuse_beyond(layout.length)
+        if layout.mask is not None or any(run.column for run in layout.runs):
+            raise InputError("a text that is read word by word has its padding at the end, and only there")
+        ids = layout.pack(input_ids)
+        check_ids(ids, self.embeddings.word_embeddings.num_embeddings, "input_ids: id", layout)
+        return self.embeddings(ids), layout
+
+
+class Encoder(Reader):
+    """Reads the source."""
+
+    def __init__(self, config: RNNConfig):
+        super().__init__(config, config.source_words)
+
+    def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
+        """What becomes of words N C, step by step, and what is remembered of each text at the end, B layers state."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it reads")
+
+    def run(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        head_mask: Tensor | None = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> BodyOutput:
+        """Rows of the source; `pooled` is what is remembered."""
+        x, layout = self.enter(input_ids, attention_mask, head_mask)
+        seen, remembered = self.read(x, layout)
+        states = tuple(layout.unpack(each) for each in (x, *seen)) if output_hidden_states else None
+        return BodyOutput(rows=seen[-1], layout=layout, pooled=remembered, hidden_states=states)
+
+
+class RecurrentEncoder(Encoder):
+    """Reads from both ends; half of every vector comes from each side."""
+
+    def __init__(self, config: RNNConfig):
+        super().__init__(config)
+        kind, layers = (nn.LSTM if config.cell == "lstm" else nn.GRU), config.num_hidden_layers
+        dropout = config.hidden_dropout_prob if layers > 1 else 0.0
+        size = config.hidden_size
+        self.rnn = kind(size, size // 2, layers, batch_first=True, bidirectional=True, dropout=dropout)
+
+    def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
+        lengths = torch.tensor(lengths_of(layout))
+        packed = pack_padded_sequence(layout.unpack(x), lengths, batch_first=True, enforce_sorted=False)
+        read, last = self.rnn(packed)
+        states, _ = pad_packed_sequence(read, batch_first=True, total_length=layout.length)  # B T C
+        ends = last if isinstance(last, tuple) else (last,)
+        joined = [end.unflatten(0, (-1, 2)).permute(2, 0, 1, 3).flatten(2) for end in ends]  # each B layers C
+        return [layout.pack(states)], torch.cat(joined, -1)
+
+
+class ConvolutionalEncoder(Encoder):
+    """Reads through windows of a few words; each layer sees a little further."""
+
+    def __init__(self, config: RNNConfig):
+        super().__init__(config)
+        size, layers = config.hidden_size, config.num_hidden_layers
+        reach = {"kernel_size": config.kernel_size, "padding": config.kernel_size // 2}
+        self.convolution = nn.ModuleList(nn.Conv1d(size, size, **reach) for _ in range(layers))
+        self.LayerNorm = nn.ModuleList(nn.LayerNorm(size) for _ in range(layers))
+        self.bridge = Linear(size, layers * config.state_size)
+
+    def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
+        """What is remembered is made of the mean of all words."""
+        seen = []
+        for convolution, norm in zip(self.convolution, self.LayerNorm, strict=True):
+            parts = zip(layout.runs, x.split([run.count * run.length for run in layout.runs]), strict=True)
+            blocks = [rows.view(run.count, run.length, -1).transpose(1, 2) for run, rows in parts]  # each B C T
+            wide = [convolution(block).transpose(1, 2).flatten(0, 1) for block in blocks]
+            x = norm(x + self.dropout(torch.cat(wide).relu()))
+            seen.append(x)
+        means = layout.unpack(x).sum(1) / torch.tensor(lengths_of(layout), device=x.device)[:, None]  # B C
+        return seen, self.bridge(means).tanh().unflatten(-1, (len(self.convolution), -1))
+
+
+class RecurrentDecoder(Reader):
+    """Writes the target word by word; what it remembers begins as what the encoder remembered."""
+
+    is_decoder = True
+    keeps_state = True  # between two words it keeps a state, not keys and values
+
+    def __init__(self, config: RNNConfig):
+        super().__init__(config, config.vocab_size)
+        size = config.hidden_size
+        kind, name = (nn.LSTMCell if config.cell == "lstm" else nn.GRUCell), config.attention
+        self.looks_before = name == "bahdanau"
+        widths = [size * 2 if self.looks_before else size, *[size] * (config.num_hidden_layers - 1)]
+        self.cell = nn.ModuleList(kind(width, size) for width in widths)
+        self.attention: BahdanauAttention | LuongAttention | None = None
+        if name != "without":
+            self.attention = (
+                BahdanauAttention(size) if self.looks_before else LuongAttention(size, name.removeprefix("luong_"))
+            )
+            self.combine = Linear(2 * size, size)
+
+    def run(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        memory: BodyOutput | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        state: Tensor | None = None,
+        use_cache: bool = False,
+        head_mask: Tensor | None = None,
+        cross_head_mask: Tensor | None = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> BodyOutput:
+        """Rows that score the next word; `pooled` is the state after each sequence's last word, B layers state."""
+        rows, layout = self.enter(input_ids, attention_mask, head_mask if cross_head_mask is None else cross_head_mask)
+        if memory is not None:
+            state, encoder_hidden_states = memory.pooled, memory.last_hidden_state
+            encoder_attention_mask = memory.layout.unpack(torch.ones_like(memory.rows[:, 0]))
+        if state is None:
+            raise InputError("a recurrent decoder begins with the last state of its encoder: give input_ids")
+        if len(state) != layout.batch:
+            raise InputError(f"{layout.batch} targets cannot be written beside {len(state)} sources")
+        lengths = torch.tensor(lengths_of(layout)).sort(descending=True)  # the longest first
+        order = lengths.indices.to(rows.device)
+        words, state = layout.unpack(rows)[order], state[order]
+        source = self.source_of(encoder_hidden_states, encoder_attention_mask, order)
+        said, contexts, looks = [], [], []
+        for place in range(int(lengths.values[0])):
+            going = int((lengths.values > place).sum())  # no work on sequences that have ended
+            new, context, weights = self.step(words[:going, place], state[:going], [each[:going] for each in source])
+            state = torch.cat((new, state[going:]))
+            said.append(self.top(new))
+            contexts.append(context)
+            looks.append(weights)
+
+        def laid_out(steps: list[Tensor]) -> Tensor:
+            """Steps of fewer and fewer sequences as B T C, in the order in which they were given."""
+            wide = [nn.functional.pad(step, (0, 0, 0, layout.batch - len(step))) for step in steps]
+            return torch.stack(wide, 1)[order.argsort()]
+
+        spoken = layout.pack(laid_out(said))  # N C
+        crossed = None
+        if self.attention is not None:
+            spoken = self.combine(torch.cat((layout.pack(laid_out(contexts)), spoken), -1)).tanh()
+            crossed = (laid_out(looks)[:, None],) if output_attentions else None  # B 1 T S
+        spoken = self.dropout(spoken)
+        return BodyOutput(
+            rows=spoken,
+            layout=layout,
+            pooled=state[order.argsort()],
+            hidden_states=(layout.unpack(spoken),) if output_hidden_states else None,
+            cross_attentions=crossed,
+        )
+
+    def source_of(self, states: Tensor, mask: Tensor | None, order: Tensor) -> list[Tensor]:
+        """What each step needs of the source, if it looks at it: what it is compared with, its vectors, its mask."""
+        if self.attention is None:
+            return []
+        keys = states[order]  # B S C
+        shown = keys.new_ones(keys.shape[:2]) if mask is None else mask[order]
+        return [self.attention.prepare(keys), keys, shown]
+
+    def step(self, x: Tensor, state: Tensor, source: list[Tensor]) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """One word of every sequence (B C): the new state, and what was seen of the source (B C and B S)."""
+        context = weights = None
+        if self.looks_before:
+            context, weights = self.look_at(source, state)
+            x = torch.cat((x, context), -1)
+        new = []
+        for layer, cell in enumerate(self.cell):
+            before = state[:, layer]
+            if isinstance(cell, nn.LSTMCell):
+                spoken, kept = cell(x, tuple(part.contiguous() for part in before.chunk(2, -1)))
+                new.append(torch.cat((spoken, kept), -1))
+            else:
+                spoken = cell(x, before.contiguous())
+                new.append(spoken)
+            x = self.dropout(spoken)
+        state = torch.stack(new, 1)
+        if source and not self.looks_before:
+            context, weights = self.look_at(source, state)
+        return state, context, weights
+
+    def look_at(self, source: list[Tensor], state: Tensor) -> tuple[Tensor, Tensor]:
+        prepared, keys, shown = source
+        context, weights = look(self.attention.score(self.top(state), prepared), keys, shown)
+        return context, weights[:, 0]
+
+    def top(self, state: Tensor) -> Tensor:
+        """What the last layer says: B C"""
+        return state[:, -1, : self.embeddings.word_embeddings.embedding_dim]
