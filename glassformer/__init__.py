@@ -98,6 +98,13 @@ _HOMES = {
     "explain.subject": "Subject",
     "explain.importance": "head_importance ablation_curve",
 }
+# What people import by habit and is called otherwise here.
+_INSTEAD = {
+    "DataCollatorWithPadding": "a task collates its rows itself, and tokenizer(texts, padding=True) pads",
+    "TrainingArguments": "TrainSettings has most of its fields, by the same names",
+    "TrainerCallback": "a Trainer writes log.jsonl, and event files with TrainSettings(tensorboard=True)",
+    "set_seed": "TrainSettings has seed, and so have the generating tasks; torch.manual_seed seeds the rest",
+}
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = ["__version__", *_HOME_OF]
@@ -108,6 +115,8 @@ def __getattr__(name: str):
         value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
         globals()[name] = value
         return value
+    if name in _INSTEAD:  # an AttributeError would lose its words on the way through `from glassformer import`
+        raise ImportError(f"glassformer has no {name!r}: {_INSTEAD[name]}")
     import difflib
 
     close = difflib.get_close_matches(name, _HOME_OF, n=1)

@@ -19,11 +19,40 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# Names that other libraries and older releases use -> a name that is valid here, and what to do with it.
+INSTEAD = {
+    "args": ("settings", "pass TrainSettings as settings"),
+    "bf16": ("precision", "pass precision='bf16'"),
+    "compute_metrics": ("task", "a task has metrics of its own"),
+    "data_collator": ("task", "a task collates its rows itself"),
+    "eval_dataset": ("eval_rows", "pass rows as eval_rows"),
+    "eval_strategy": ("eval_steps", "eval_steps tells how often, and None is after each epoch"),
+    "evaluation_strategy": ("eval_steps", "eval_steps tells how often, and None is after each epoch"),
+    "fp16": ("precision", "pass precision='fp16'"),
+    "grouped_entities": ("aggregation_strategy", "pass aggregation_strategy='simple'"),
+    "logging_dir": ("output_dir", "the log is in output_dir; tensorboard=True writes event files there too"),
+    "model": ("train_rows", "pass a task, which has a model and a tokenizer, as task"),
+    "per_device_eval_batch_size": ("tokens_per_batch", "tokens_per_batch counts there too"),
+    "report_to": ("tensorboard", "log.jsonl is always written, and with tensorboard=True event files too"),
+    "return_all_scores": ("function_to_apply", "pass top_k=None"),
+    "save_strategy": ("save_steps", "save_steps tells how often, and None is after each epoch"),
+    "train_dataset": ("train_rows", "pass rows as train_rows"),
+    "truncation": ("aggregation_strategy", "a long text is read in windows, and nothing of it is cut"),
+}
+
+IN_PYTHON = {
+    "option": "{name}={value!r}",
+    "column": "read_rows({file!r}, columns={{{name!r}: ...}})",
+    "reading": "{name}={value!r}",
+}
+spelling: ContextVar[Mapping[str, str]] = ContextVar("how the user passes things", default=IN_PYTHON)
 
 
 class GlassformerError(Exception):
@@ -80,12 +109,26 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     return f", did you mean {close[0]!r}?" if close else ""
 
 
+def spelt(kind: str, name: str, value: object = None, **more: Any) -> str:
+    """How to pass something where the user is, in Python or to a verb of the shell.
+
+    >>> spelt("option", "truncation", True)
+    'truncation=True'
+    """
+    form = spelling.get()[kind]
+    if form.startswith("--"):
+        value = str(value).lower() if isinstance(value, bool) else value
+    return form.format(name=name, value=value, **more)
+
+
 def refuse_unknown(names: Iterable[str], valid: Iterable[str], owner: str) -> None:
     """Raise ArgumentError for the first of `names` that is not in `valid`."""
     valid = list(valid)
     for name in names:
         if name not in valid:
-            raise ArgumentError(f"{owner} has no argument {name!r}{nearest(name, valid)}")
+            known, hint = INSTEAD.get(name, ("", ""))
+            said = f": {hint}" if known in valid else nearest(name, valid)
+            raise ArgumentError(f"{owner} has no argument {name!r}{said}")
 
 
 def suggests(function: Callable[P, R]) -> Callable[P, R]:
@@ -102,7 +145,8 @@ def suggests(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         if not kwargs.keys() <= valid.keys():
-            refuse_unknown(kwargs, (name for name in valid if name != "self"), function.__qualname__)
+            owner = function.__qualname__.removesuffix(".__init__")
+            refuse_unknown(kwargs, (name for name in valid if name != "self"), owner)
         return function(*args, **kwargs)
 
     return checked

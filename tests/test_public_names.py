@@ -27,3 +27,9 @@ def test_unknown_name_suggests():
         _ = glassformer.BertModl
     with pytest.raises(ImportError):
         from glassformer import BertModl  # noqa: F401
+
+
+def test_names_of_habit_are_told_what_to_use():
+    with pytest.raises(ImportError, match="glassformer has no 'TrainingArguments': TrainSettings has"):
+        from glassformer import TrainingArguments  # noqa: F401
+    assert not hasattr(glassformer, "anything_else")

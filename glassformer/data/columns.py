@@ -16,6 +16,14 @@ Wanted = dict[str, str | int]  # the name that a task uses -> the file's column,
 TYPES = (str, int, float, bool, list, dict)
 WHOLE = re.compile(r"[+-]?[0-9]+")
 SHOWN_COLUMNS = 20
+# What the files of GLUE, and many others, call two texts or one.
+USUAL = (
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("sentence",),
+)
 
 
 def read_wanted(columns: Mapping[str, str | int] | Sequence[str] | None) -> Wanted | None:
@@ -83,6 +91,19 @@ def pick(wanted: Wanted | None, row: Row) -> Row | DataError:
             return row.fault(missing(column, list(row)))
         picked[name] = row[column]
     return picked
+
+
+def usual_names(row: Mapping[Any, Any], columns: Sequence[str]) -> dict[str, str]:
+    """The columns of a row that stand for `text` and `text_pair`, if it has none of `columns` by their own names.
+
+    >>> usual_names({"sentence": "so good", "label": 1}, ("text", "text_pair"))
+    {'sentence': 'text'}
+    """
+    wanted = [name for name in ("text", "text_pair") if name in columns]
+    if wanted[:1] != ["text"] or not row.keys().isdisjoint(columns):
+        return {}
+    found = next((names for names in USUAL if len(names) <= len(wanted) and row.keys() >= {*names}), ())
+    return dict(zip(found, wanted, strict=False))
 
 
 def missing(column: str | int, names: Sequence[str | int]) -> str:

@@ -12,13 +12,14 @@ parquet  with the extra `parquet`
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import DataError, InputError, suggests
+from ..errors import DataError, InputError, spelt, suggests
 from ..text.inputs import describe
 from .columns import Wanted, check, check_names, pick, read_needed, read_types, read_wanted
 from .conll import read_conll
@@ -155,7 +156,18 @@ def rows_and_faults(source: Source, wanted: Wanted | None, table: Table) -> Iter
 def read_txt(source: Source, wanted: Wanted | None) -> Iterator[Row | DataError]:
     """One text in each line, an empty one too, so that answers can be laid beside the lines."""
     for number, line in lines_of(source):
+        if number == 1 and isinstance(line, str) and is_object(line):
+            told = "%s begins with a JSON object and is read as plain text; %s reads its columns"
+            log.warning(told, source.name, spelt("reading", "format", "jsonl"))
         yield line if isinstance(line, DataError) else pick(wanted, Row({"text": line}, source.name, number))
+
+
+def is_object(line: str) -> bool:
+    """Whether a line is an object of JSON."""
+    try:
+        return line.startswith("{") and isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 READERS = {

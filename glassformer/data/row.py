@@ -32,6 +32,10 @@ class Row(dict):
         """Where the row came from, as errors say it."""
         return f"{self.file}, {self.unit} {self.line}"
 
+    def but(self, values: Mapping[Any, Any]) -> Row:
+        """Other values from the same place."""
+        return type(self)(values, self.file, self.line)
+
     def fault(self, reason: str) -> DataError:
         """An error that names this row, to be raised by whoever cannot use it."""
         return DataError(f"{self.place}: {reason}")

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from ..checkpoints.dataset_files import find_dataset_files
 from ..checkpoints.files import reason_of
-from ..errors import DataError, InputError, nearest
+from ..errors import DataError, InputError, nearest, spelt
 from ..text.inputs import describe
 
 FORMATS = {
@@ -78,7 +78,7 @@ def expand(item: Any, format: str | None, hub: dict[str, Any]) -> Iterator[Sourc
 
 def standard_input(format: str | None) -> Source:
     if format is None:
-        raise InputError(f"standard input has no suffix: say format=, one of {', '.join(FORMATS)}")
+        raise InputError(f"standard input has no suffix: say {spelt('reading', 'format', '...')}, {one_of_formats()}")
     if format == "parquet":
         raise InputError("parquet cannot be read from standard input; name a file")
     return Source("standard input", None, format)
@@ -95,7 +95,7 @@ def files_here(name: str, format: str | None) -> Iterator[Source]:
             matches = sorted(match for match in glob.glob(str(path), recursive=True) if not os.path.isdir(match))
             if not matches:
                 raise InputError(f"no file matches {name!r}")
-            yield from (source_of(match, Path(match), format) for match in matches)
+            yield from of_one_format([source_of(match, Path(match), format) for match in matches], f"pattern {name!r}")
         else:
             raise InputError(f"there is no file {name!r}{near(path)}")
     except OSError as error:
@@ -121,13 +121,15 @@ def files_of_folder(folder: Path, format: str | None) -> list[Source]:
         what = "files" if format else f"files that end in {', '.join(FORMAT_OF)}, or these and {PACKED}"
         raise InputError(f"the folder {str(folder)!r} holds no {what}")
     sources = [source_of(str(folder / name), folder / name, format) for name in names]
-    first = sources[0]
-    other = next((each for each in sources if each.format != first.format), None)
+    return of_one_format(sources, f"folder {str(folder)!r}", f", perhaps by a pattern: {str(folder / '*.csv')!r}")
+
+
+def of_one_format(sources: list[Source], what: str, hint: str = "") -> list[Source]:
+    """Refuse files of which it is not clear that all are meant."""
+    other = next((each for each in sources if each.format != sources[0].format), None)
     if other:
-        raise InputError(
-            f"the folder {str(folder)!r} holds files of several formats, such as {names[0]!r} and "
-            f"{os.path.basename(other.name)!r}; name those to read, perhaps by a pattern: {str(folder / '*.csv')!r}"
-        )
+        names = " and ".join(repr(os.path.basename(each.name)) for each in (sources[0], other))
+        raise InputError(f"the {what} holds files of several formats, such as {names}; name those to read{hint}")
     return sources
 
 
@@ -136,10 +138,16 @@ def source_of(name: str, path: Path, format: str | None) -> Source:
     is_packed = name.lower().endswith(PACKED)
     format = format or FORMAT_OF.get(suffix_of(name))
     if format is None:
-        raise InputError(f"the suffix of {name!r} tells no format: say format=, one of {', '.join(FORMATS)}")
+        raise InputError(
+            f"the suffix of {name!r} tells no format: say {spelt('reading', 'format', '...')}, {one_of_formats()}"
+        )
     if format == "parquet" and is_packed:
         raise DataError(f"{name} is packed; parquet files pack their columns themselves and are read as they are")
     return Source(name, path, format, is_packed)
+
+
+def one_of_formats() -> str:
+    return f"one of {', '.join(FORMATS)}"
 
 
 def suffix_of(name: str) -> str:

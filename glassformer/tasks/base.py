@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
@@ -18,11 +19,12 @@ from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
-from ..checkpoints.load import LoadReport
+from ..data.columns import usual_names
 from ..data.row import Row as FileRow
-from ..errors import InputError, nearest, refuse_unknown
+from ..errors import InputError, nearest, refuse_unknown, spelt
 from ..models import auto
 from ..models.base import PreTrainedModel
+from ..models.drawn import learnt_otherwise
 from ..nn.loss import IGNORED
 from ..text.auto import AutoTokenizer
 from ..text.encoding import Row as Encoded
@@ -32,9 +34,10 @@ from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example, label_tensor, padded
 from .options import Options
 
+log = logging.getLogger("glassformer")
+
 Row = dict[str, Any]
-# Heads whose weights have the same names and often the same shapes, and mean other things.
-ALIKE = ("ForSequenceClassification", "ForTokenClassification", "ForMultipleChoice")
+SPARE = 256  # rows that a model may have beyond its tokenizer's tokens: sizes are rounded up
 SomeTask = TypeVar("SomeTask", bound="Task")
 
 
@@ -73,11 +76,14 @@ class Task:
     label_weights: Tensor | None = None  # how much each label counts in training; None: all the same
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
+        if self.head == "AutoModel" and model.config.is_encoder_decoder:
+            raise InputError(f"{self.name} takes a model that reads one text; {type(model).__name__} writes another")
         self.model = model
         self.tokenizer = tokenizer
         self.kept: dict[str, Any] = {}  # what is worked out once, for all copies of the task
         self.options: Any = self.Options()
         self.options = self.asked(**options).options
+        self.compare_vocabularies()
 
     @classmethod
     def from_pretrained(
@@ -173,8 +179,9 @@ class Task:
         )
         if "inputs" in options and not inputs:
             inputs = (options.pop("inputs"),)
-        if len(inputs) > 1 and len(inputs) <= len(self.columns.needed):
-            columns, inputs = {**dict(zip(self.columns.needed, inputs, strict=False)), **columns}, ()
+        placed = dict(zip(self.columns.needed, inputs, strict=False))
+        if len(inputs) + len(columns) > 1 and len(placed) == len(inputs) and placed.keys().isdisjoint(columns):
+            columns, inputs = {**placed, **columns}, ()
         if len(inputs) + bool(columns) != 1:
             raise InputError(
                 f"{self.name} takes a row, a list of rows, or {' and '.join(self.columns.needed)} by name; "
@@ -198,7 +205,9 @@ class Task:
             given = dict(zip(names, given, strict=False))
         if not isinstance(given, Mapping):
             raise InputError(f"{self.name} reads rows with {', '.join(self.columns.needed)}, got {describe(given)}")
-        if not isinstance(given, FileRow):  # a file may hold more columns than one task reads
+        if isinstance(given, FileRow):
+            given = self.renamed(given)
+        else:  # a file may hold more columns than one task reads
             refuse_unknown(given, self.columns.all, f"a row of {self.name}")
         row = {name: value for name, value in given.items() if name in self.columns.all}
         for name in self.columns.inputs:
@@ -206,14 +215,30 @@ class Task:
         self.check_row(row, given)
         return row
 
+    def read_unlabelled(self, given: Any) -> Row:
+        """`read` for an answer: what only training and evaluation need is not looked at."""
+        if isinstance(given, Mapping) and not given.keys().isdisjoint(self.columns.targets):
+            kept = {name: value for name, value in given.items() if name not in self.columns.targets}
+            given = given.but(kept) if isinstance(given, FileRow) else kept
+        return self.read(given)
+
+    def renamed(self, row: FileRow) -> FileRow:
+        """A file's row with the names that this task reads, where it has usual ones in their place."""
+        names = usual_names(row, self.columns.inputs)
+        if names and "names" not in self.kept:
+            self.kept["names"] = names
+            told = " and ".join(f"{theirs!r} as {ours}" for theirs, ours in names.items())
+            log.warning("%s has no column text: %s reads %s", row.file, self.name, told)
+        return row.but({names.get(name, name): value for name, value in row.items()}) if names else row
+
     def check_row(self, row: Row, given: Mapping[str, Any]) -> None:
         """Refuse a row that lacks something."""
         for name in self.columns.needed:
             if row.get(name) is None:
                 held = ", ".join(map(str, given)) or "nothing"
-                hint = nearest(name, map(str, given))
+                hint = nearest(name, (str(each) for each in given if each not in self.columns.all))
                 if isinstance(given, FileRow) and not hint and given:
-                    hint = f"; say which of them it is: columns={{{name!r}: ...}}, in the shell --column {name}=..."
+                    hint = f"; say which of them it is: {spelt('column', name, '...', file=given.file)}"
                 raise InputError(f"{self.name} needs {name}; the row has {held}{hint}")
 
     def check_column(self, name: str, value: Any) -> None:
@@ -256,13 +281,26 @@ class Task:
             self.check_length(text, encoded)
         return encodings
 
+    def compare_vocabularies(self) -> None:
+        """Say that the tokenizer seems to be another model's, whose ids mean other words."""
+        known, words = self.model.get_input_embeddings().num_embeddings, len(self.tokenizer)
+        if words > known or known - words >= SPARE:
+            told = "the tokenizer has %d tokens and the model %d: if they do not belong together, answers are wrong"
+            log.warning(told, words, known)
+
+    def tell_cut(self, encoded: Encoded) -> None:
+        """Say once that texts are cut, where an answer has no place to say it in."""
+        if encoded.truncated and "told" not in self.kept:
+            self.kept["told"] = True
+            log.warning("a text is longer than %d tokens and is cut, and so may be others after it", self.limit)
+
     def check_length(self, text: Any, encoded: Encoded) -> None:
         if len(encoded) == 0:
             raise InputError(f"the text {describe(text)} has no tokens to read")
         if len(encoded) > self.limit:
             raise InputError(
-                f"a text has {len(encoded)} tokens and the model takes {self.limit}; pass truncation=True to cut it, "
-                "which the result then tells"
+                f"a text has {len(encoded)} tokens and the model takes {self.limit}; pass "
+                f"{spelt('option', 'truncation', True)} to cut it, which is then told"
             )
 
     def windows(
@@ -390,20 +428,19 @@ class Task:
     def refuse_untrained(self) -> None:
         """Raise if an answer would come from weights that were drawn at random when the model was loaded, or that
         learnt something else."""
-        report = getattr(self.model, "load_report", LoadReport())
-        drawn = [part for part in report.initialised if part not in self.idle_parts]
+        drawn = [part for part in self.model.untrained if part not in self.idle_parts]
         where = self.model.config.name_or_path or "the checkpoint"
-        saved, mine = (self.model.config.architectures or [""])[0], type(self.model).__name__
-        if saved != mine and saved.endswith(ALIKE) and mine.endswith(ALIKE):
+        mine = type(self.model).__name__
+        if learnt_otherwise(mine, self.model.config):
             raise InputError(
-                f"{where} is a {saved}: its classifier fits a {mine} by shape and has learnt something else than "
-                f"{self.name}; train it on rows with {', '.join(self.columns.all)}, or load a checkpoint of {mine}"
+                f"{where} is a {self.model.config.architectures[0]}: its classifier fits a {mine} by shape and has "
+                f"learnt something else than {self.name}; train it on rows with {', '.join(self.columns.all)}, or load "
+                f"a checkpoint of {mine}"
             )
         if drawn:
             raise InputError(
                 f"{where} has no trained {', '.join(drawn)}, so {self.name} would answer at random: train the model "
-                f"on rows with {', '.join(self.columns.all)}, or load a checkpoint of {type(self.model).__name__}; if "
-                "this very object has been trained since it was loaded, empty model.load_report.initialised"
+                f"on rows with {', '.join(self.columns.all)}, or load a checkpoint of {type(self.model).__name__}"
             )
 
 
@@ -427,7 +464,7 @@ def spread(columns: Row, lists: Sequence[str]) -> Row | list[Row]:
     many = {
         name: len(value)
         for name, value in columns.items()
-        if isinstance(value, list) and (name not in lists or all(isinstance(each, list) for each in value))
+        if isinstance(value, list) and (name not in lists or (value and all(isinstance(each, list) for each in value)))
     }
     if not many:
         return columns

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
+from ..text.options import one_of
 from .base import Columns, Row, Task
 from .batch import Batch, Example
-from .options import CutOptions, switch
-
-log = logging.getLogger("glassformer")
+from .options import CutOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureExtractionOptions(CutOptions):
-    return_tensors: bool = False  # a tensor in place of nested lists
+    return_tensors: bool | str = False  # a tensor in place of nested lists: True or "pt"; "np" for an array
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        switch("return_tensors", self.return_tensors)
+        one_of("return_tensors", self.return_tensors, (True, False, "pt", "np"))
 
 
 class FeatureExtraction(Task):
@@ -42,9 +40,7 @@ class FeatureExtraction(Task):
 
     def encode(self, row: Row) -> list[Example]:
         encoded = self.fit(row["text"], cut=self.options.cut)
-        if encoded.truncated and "told" not in self.kept:  # vectors have no place to say it in
-            self.kept["told"] = True
-            log.warning("a text is longer than %d tokens and is cut, and so may be others after it", self.limit)
+        self.tell_cut(encoded)
         return [Example(encoded)]
 
     def forward(self, batch: Batch) -> list[Tensor]:
@@ -52,4 +48,6 @@ class FeatureExtraction(Task):
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
         states = outputs[0][None]  # 1 T C
+        if self.options.return_tensors == "np":
+            return states.float().cpu().numpy()
         return states.clone() if self.options.return_tensors else states.float().tolist()

@@ -14,6 +14,7 @@ class Options:
     """What every task can be asked for."""
 
     split_special_tokens: bool = False  # read "[MASK]" in a text as plain characters
+    num_workers: Any = None  # taken because habits pass it: rows are read by the process that asks
 
     def __post_init__(self) -> None:
         one_of("split_special_tokens", self.split_special_tokens, (True, False))

@@ -77,7 +77,7 @@ class Pipeline:
             given = read_rows(given)
             options.setdefault("split_special_tokens", not self.worker.needs_special_tokens)
         worker = self.worker.asked(**options)
-        if worker.is_one(given):
+        if worker.is_one(given) or isinstance(given, str | bytes):  # a text is never a list of letters
             (answer,) = answers(worker, [given], batch_size=batch_size or self.batch_size, numbered=False)
             return worker.wrap(answer, given, options)
         if not isinstance(given, Iterable):
@@ -136,6 +136,7 @@ def pipeline(
     device: int | str | torch.device | None = None,
     dtype: torch.dtype | str | None = None,
     torch_dtype: torch.dtype | str | None = None,
+    device_map: Any = None,
     batch_size: int | None = None,
     model_kwargs: Mapping[str, Any] | None = None,
     **options: Any,
@@ -146,11 +147,26 @@ def pipeline(
     comes from the same place unless another is given. Further keywords are options of the task, for every call, and
     those that say where files come from: `revision`, `cache_dir`, `token`, `local_files_only`, `endpoint`.
 
+    Tasks, and some of their options (`help(pipe.worker.Options)` and docs/tasks.md tell all):
+
+    text-classification (sentiment-analysis)   top_k, function_to_apply, truncation
+    token-classification (ner)                 aggregation_strategy, ignore_labels, stride
+    question-answering                         top_k, handle_impossible_answer, doc_stride, max_answer_len
+    fill-mask                                  top_k, targets, whole_words
+    text-generation                            max_new_tokens, do_sample, top_p, num_beams, return_full_text
+    translation, summarization                 num_beams, max_new_tokens, truncation
+    zero-shot-classification                   candidate_labels, hypothesis_template, multi_label
+    next-sentence, multiple-choice             truncation
+    sentence-similarity                        similarity
+    feature-extraction                         return_tensors, truncation
+
     >>> pipe = pipeline("text-classification", model="./sst2/", device="cpu")        # doctest: +SKIP
     """
     options["token"] = settle_habits(options, "pipeline", options.get("token"), HABITS)
     hub = {name: options.pop(name) for name in HUB_ARGUMENTS if name in options}
     if model is None:
+        if task is not None:
+            task_class(task)  # the name of a model is no task
         raise InputError("pipeline needs a model: a folder, a hub name or a loaded model, as in pipeline(task, model=)")
     whole("batch_size", batch_size, 1)
     loaded = isinstance(model, PreTrainedModel | SentenceEncoder)
@@ -160,14 +176,16 @@ def pipeline(
         kind = task_class(task or task_of(type(model).__name__, "the model"))
     else:
         kind = task_class(task or task_of_folder(model, hub))
-    known = [*kind.option_names(), *HUB_ARGUMENTS, "device", "dtype", "torch_dtype", "batch_size", "model_kwargs"]
+    known = [*kind.option_names(), *HUB_ARGUMENTS, "device", "dtype", "torch_dtype", "device_map"]
+    known += ["batch_size", "model_kwargs"]
     refuse_unknown(options, ["task", "model", "tokenizer", *known, *HABITS], f"pipeline({kind.name!r})")
     if loaded:
-        if dtype is not None or torch_dtype is not None or model_kwargs:
-            raise InputError("dtype and model_kwargs are for loading, and the model is loaded already")
+        if any(each is not None for each in (dtype, torch_dtype, device_map)) or model_kwargs:
+            raise InputError("dtype, device_map and model_kwargs are for loading, and the model is loaded already")
         worker = kind(model, tokenizer_for(model, tokenizer, hub), **options)
     else:
         arguments = {"dtype": dtype or torch_dtype, **(model_kwargs or {})}
+        arguments |= {} if device_map is None else {"device_map": device_map}
         worker = kind.from_pretrained(model, tokenizer, hub=hub, model_arguments=arguments, **options)
     if device is not None:
         worker.trainable.to(read_device(device))

@@ -48,7 +48,10 @@ class Lines:
             of = left = ""
             if self.total is not None:
                 of, left = f" of {self.total:,}", f", {clock((self.total - self.done - count) / rate)} left"
-            line = f"{self.what}: {self.done + count:,}{of} rows, {rate:,.0f} rows/s{left}"
+            speed = (
+                f", {rate:,.0f} rows/s{left}" if count > 1 else ""
+            )  # the first one waits for others to share a batch
+            line = f"{self.what}: {self.done + count:,}{of} rows{speed}"
             print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:

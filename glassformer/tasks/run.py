@@ -56,7 +56,9 @@ def answers(
     source = enumerate(rows, first)
     share = budget
     while True:
-        pending, problem = read_ahead(task, source, share, numbered)
+        pending, problem = read_ahead(
+            task, task.read_unlabelled if finish is None else task.read, source, share, numbered
+        )
         settle(task, pending, budget, batch_size, finish or task.answer)
         for each in pending:
             yield each.answer
@@ -68,7 +70,7 @@ def answers(
 
 
 def read_ahead(
-    task: Task, source: Iterator[tuple[int, Any]], tokens: int, numbered: bool
+    task: Task, read: Callable[[Any], Row], source: Iterator[tuple[int, Any]], tokens: int, numbered: bool
 ) -> tuple[list[Pending], GlassformerError | None]:
     """Encoded rows that hold about so many tokens, and the error of the row after them if it has one."""
     pending: list[Pending] = []
@@ -76,7 +78,7 @@ def read_ahead(
     while held < tokens:
         together = min(2 * together or 1, TOGETHER)  # the first answers do not wait for many rows
         chunk = list(islice(source, together))
-        encoded, problem = encode_chunk(task, chunk, numbered)
+        encoded, problem = encode_chunk(task, read, chunk, numbered)
         for (number, _), (row, examples) in zip(chunk, encoded, strict=False):
             for example in examples:
                 example.row = number
@@ -89,18 +91,18 @@ def read_ahead(
 
 
 def encode_chunk(
-    task: Task, chunk: list[tuple[int, Any]], numbered: bool
+    task: Task, read: Callable[[Any], Row], chunk: list[tuple[int, Any]], numbered: bool
 ) -> tuple[list[tuple[Row, list[Example]]], GlassformerError | None]:
     """The rows of a chunk, encoded together; one by one if something is wrong, up to the row that is."""
     try:
-        rows = [task.read(given) for _, given in chunk]
+        rows = [read(given) for _, given in chunk]
         return list(zip(rows, task.encode_all(rows), strict=True)), None
     except GlassformerError:
         pass  # which row it was is found below
     found: list[tuple[Row, list[Example]]] = []
     for number, given in chunk:
         try:
-            row = task.read(given)
+            row = read(given)
             found.append((row, task.encode(row)))
         except GlassformerError as error:
             return found, located(error, given, number) if numbered else error

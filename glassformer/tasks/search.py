@@ -12,6 +12,7 @@ import numpy
 import torch
 from torch import Tensor
 
+from ..data.columns import usual_names
 from ..data.readers import read_rows
 from ..errors import InputError, suggests
 from ..text.inputs import describe
@@ -97,5 +98,12 @@ def chunks(encoder: SentenceEncoder, corpus: Any, batch_size: int | None, show: 
         vectors = [each.vector for each in itertools.islice(found, CHUNK)]
         if not vectors:
             return
-        texts = [row["text"] if isinstance(row, Mapping) else row for row in itertools.islice(rows, len(vectors))]
+        texts = [text_of(row) for row in itertools.islice(rows, len(vectors))]
         yield Chunk(start, torch.stack(vectors), texts)
+
+
+def text_of(row: Any) -> str:
+    """The text of a row that has been read as one."""
+    if not isinstance(row, Mapping):
+        return row
+    return row[next(iter(usual_names(row, ("text",))), "text")]

@@ -15,8 +15,8 @@ from ..data.corpus import Piece, Pieces
 from ..data.packing import pack
 from ..errors import InputError
 from ..generate.conditioning import condition, control_token
-from ..nn.loss import IGNORED, sampled_word_loss
-from ..text.options import whole
+from ..nn.loss import IGNORED, recalled, sampled_word_loss
+from ..text.options import between, whole
 from .base import Columns, Row, least
 from .batch import Batch, Example, Ids
 from .options import some, switch
@@ -33,6 +33,8 @@ class TextGenerationOptions(WritingOptions, DocumentOptions):
     document_end: str = ""  # what ends every document in training, such as "<|endoftext|>"
     overlap: int = 0  # when judged: tokens of a document that a piece sees again, as context for those it predicts
     sampled_words: int | None = None  # in training, compare with so many words of the vocabulary instead of all
+    recall: float = 0.0  # when judged: how much of a prediction is what followed like places earlier in the piece
+    recall_sharpness: float = 1.0  # how alike they must be
     return_full_text: bool = True  # the prompt too
     return_tensors: bool = False  # the tokens in place of the text
     label: str | None = None  # of a model that was trained with control tokens
@@ -42,6 +44,8 @@ class TextGenerationOptions(WritingOptions, DocumentOptions):
         whole("context", self.context, 1)
         some("overlap", self.overlap, 0)
         whole("sampled_words", self.sampled_words, 2)
+        between("recall", self.recall, 0.0, 1.0)
+        between("recall_sharpness", self.recall_sharpness, 0.0)
         switch("return_full_text", self.return_full_text)
         switch("return_tensors", self.return_tensors)
 
@@ -139,7 +143,18 @@ class TextGeneration(WritingTask):
             return sampled_word_loss(
                 self.learnt_rows(model, batch), model.get_output_embeddings(), following(batch), few
             )
+        if self.options.recall and not model.training:
+            return self.recalling_loss(model, batch)
         return super().summed_loss(model, batch)
+
+    def recalling_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The loss of the model's prediction mixed with what it recalls of the piece that it is reading."""
+        body, labels = model.base_model.run(**batch.inputs, use_cache=False), batch.labels["labels"]
+        states, learnt = body.layout.unpack(body.rows), labels != IGNORED  # B T C, B T
+        words = torch.where(learnt, labels, batch.inputs["input_ids"].roll(-1, dims=1))  # that follow: B T
+        told = model.word_logits(states[learnt]).softmax(-1).gather(1, words[learnt][:, None])[:, 0]  # targets
+        memory = recalled(states, words, self.options.recall_sharpness)[learnt]
+        return -torch.lerp(told, memory, self.options.recall).log().sum()
 
     def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
         return model.word_logits(self.learnt_rows(model, batch))  # targets V

@@ -11,7 +11,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError
+from ..errors import InputError, spelt
 from ..generate.config import GenerationConfig
 from ..nn.loss import IGNORED
 from ..text.auto import AutoTokenizer
@@ -160,7 +160,8 @@ class TextToText(WritingTask):
         words = [*self.target_tokenizer.encode(target, **special), self.end]
         most = self.model.config.max_position_embeddings
         if len(words) > most and not self.options.truncation:
-            raise InputError(f"a target has {len(words)} tokens and the model writes {most}; pass truncation=True")
+            cut = spelt("option", "truncation", True)
+            raise InputError(f"a target has {len(words)} tokens and the model writes {most}; pass {cut} to cut it")
         return words if len(words) <= most else [*words[: most - 1], self.end]
 
     def collate(self, examples: Sequence[Example]) -> Batch:
@@ -177,7 +178,9 @@ class TextToText(WritingTask):
         """What the model's files say, with room for a whole text where they say nothing of its length."""
         said = super().own_settings or GenerationConfig()
         lengths = ("max_length", "max_new_tokens")
-        if not any(getattr(config, name) for config in (said, self.model.generation_config) for name in lengths):
+        is_asked = not self.options.settings.keys().isdisjoint(lengths)
+        known = (getattr(config, name) for config in (said, self.model.generation_config) for name in lengths)
+        if not is_asked and not any(known):
             said.max_new_tokens = min(LONGEST, self.model.config.max_position_embeddings - 1)
         return said
 

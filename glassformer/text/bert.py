@@ -18,6 +18,7 @@ from .bert_files import VocabularyFile, engine_for, engine_text, read_vocabulary
 from .encoding import Pieces, Slot
 from .folder import ENGINE, first_known, setting
 from .roads import LowerCasing, TwoRoads
+from .rows import bare_template
 from .spacing import put_together
 from .special import AddedToken, any_of
 from .tokenizer import PreTrainedTokenizer
@@ -146,7 +147,9 @@ class BertTokenizer(LowerCasing, TwoRoads, PreTrainedTokenizer):
     # --- special tokens ----------------------------------------------------------------------------------------
 
     def template(self, pair: bool) -> tuple[Slot, ...]:
-        """`[CLS] A [SEP]`, or `[CLS] A [SEP] B [SEP]` with segment 1 from B on."""
+        """`[CLS] A [SEP]`, or `[CLS] A [SEP] B [SEP]` with segment 1 from B on; bare texts without such tokens."""
+        if self.cls_token is None and self.sep_token is None:
+            return bare_template(2 if pair else 1)
         if self.cls_token is None or self.sep_token is None:
             raise TokenizerError("special tokens were asked for, but cls_token or sep_token is None")
         cls, sep = self.cls_token_id, self.sep_token_id

@@ -71,7 +71,8 @@ def read_engine_file(path: Path) -> VocabularyFile:
     kind = model.get("type", "WordPiece" if "max_input_chars_per_word" in model else None)
     vocab = model.get("vocab")
     if kind != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
-        raise TokenizerError(f"{path} describes a {kind} tokenizer, a BertTokenizer reads WordPiece with '##'")
+        told = f"a {kind}" if kind else "no"
+        raise TokenizerError(f"{path} describes {told} tokenizer, a BertTokenizer reads WordPiece with '##'")
     if not isinstance(vocab, dict) or not vocab:
         raise TokenizerError(f"{path} has no vocabulary in model.vocab")
     vocab = {token: whole_id(index, path) for token, index in vocab.items()}

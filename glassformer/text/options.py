@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -22,6 +23,7 @@ class Options:
     padding: bool | str = False  # True or "longest": to the longest row; "max_length"; False or "do_not_pad"
     truncation: bool | str | None = None  # True is "longest_first"; "only_first", "only_second"; False
     max_length: int | None = None  # None: the model's own limit
+    pad_to_max_length: bool = False  # what padding="max_length" was called; without a max_length, to the longest row
     stride: int = 0  # how many tokens a window repeats of the window before it
     is_split_into_words: bool = False
     pad_to_multiple_of: int | None = None
@@ -39,6 +41,7 @@ class Options:
     def __post_init__(self) -> None:
         one_of("padding", self.padding, (True, False, *PADDING))
         one_of("truncation", self.truncation, (True, False, None, *TRUNCATION))
+        one_of("pad_to_max_length", self.pad_to_max_length, (True, False))
         one_of("padding_side", self.padding_side, (None, "left", "right"))
         one_of("return_tensors", self.return_tensors, (None, "pt", "np"))
         whole("max_length", self.max_length, 0)
@@ -48,6 +51,8 @@ class Options:
     @property
     def pads_to(self) -> str:
         """One of PADDING."""
+        if self.pad_to_max_length and self.padding is False:
+            return "longest" if self.max_length is None else "max_length"
         if isinstance(self.padding, bool):
             return "longest" if self.padding else "do_not_pad"
         return self.padding
@@ -56,7 +61,7 @@ class Options:
     def truncates(self) -> str:
         """One of TRUNCATION. A `max_length` alone asks for truncation, unless it is there for the padding."""
         if self.truncation is None:
-            asked = self.max_length is not None and self.pads_to == "do_not_pad"
+            asked = self.max_length is not None and self.padding in (False, "do_not_pad")
             return "longest_first" if asked else "do_not_truncate"
         if isinstance(self.truncation, bool):
             return "longest_first" if self.truncation else "do_not_truncate"
@@ -75,6 +80,14 @@ def whole(name: str, value: object, least: int) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def between(name: str, value: Any, low: float, high: float = math.inf) -> None:
+    """Refuse what is no number from `low` to `high`."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high or math.isinf(value):
+        reach = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
+        raise InputError(f"{name} must be a number {reach}, got {value!r}")
 
 
 class Side:

@@ -136,7 +136,7 @@ def test_offline(hub, monkeypatch, no_socket, way, caplog):
     assert caplog.messages == [
         "datasets/org/name: 'data/*.jsonl' is answered from the cache alone (1); the hub may have more"
     ]
-    with pytest.raises(HubError, match=r"allows only the cache: .* has none of train\.csv; it has data/part-1\.jsonl"):
+    with pytest.raises(HubError, match=r"only the cache is read: .* has none of train\.csv; it has data/part-1\.jsonl"):
         read_rows("hf://datasets/org/name/train.csv", **offline)
     with pytest.raises(HubError, match=r"'datasets/org/other' \(revision 'main'\) is not in the cache"):
         read_rows("hf://datasets/org/other/train.csv", **offline)

@@ -63,6 +63,10 @@ def test_patterns(write):
     assert files("d/*.txt") == ["d/1.txt", "d/2.txt"]
     assert files("d/**/*.txt") == ["d/1.txt", "d/2.txt", "d/e/3.txt"]
     assert files("d/[2].txt") == ["d/2.txt"]
+    with pytest.raises(
+        InputError, match=r"pattern 'd/\*\.\*' holds files of several formats, such as '1\.txt' and 'x\.csv'"
+    ):
+        read_rows("d/*.*")
     with pytest.raises(InputError, match=r"no file matches 'd/\*\.tsv'"):
         read_rows("d/*.tsv")
 
@@ -103,7 +107,7 @@ def test_the_format_said_wins_over_the_suffix(write):
         ("trian.csv", r"there is no file 'trian\.csv' \(near it: 'train\.csv'\)"),
         ("nowhere/a.csv", r"there is no file 'nowhere/a\.csv', nor a folder 'nowhere'"),
         ("x" * 5000, "cannot be read: file name too long"),
-        ("data.unknown", r"the suffix of 'data\.unknown' tells no format: say format=, one of txt, csv"),
+        ("data.unknown", r"the suffix of 'data\.unknown' tells no format: say format='\.\.\.', one of txt, csv"),
         ("data", "the suffix of 'data' tells no format"),
         ("https://example.com/a.csv", r"only hf://datasets/OWNER/NAME/PATH"),
         ([], "got an empty list"),

@@ -101,8 +101,14 @@ def test_multiple_choice_by_hand(checkpoint):
     ],
 )
 def test_wrong_rows_of_multiple_choice(checkpoint, row, message):
+    task = MultipleChoice.from_pretrained(checkpoint(CHOICE))
     with pytest.raises(InputError, match=message):
-        pipeline(model=checkpoint(CHOICE))(row)
+        task.encode(task.read(row))
+
+
+def test_no_choices_are_refused(checkpoint):
+    with pytest.raises(InputError, match="choices must be a list of one text or more, got list"):
+        pipeline(model=checkpoint(CHOICE))("a", [])
 
 
 def test_what_multiple_choice_learns(checkpoint):

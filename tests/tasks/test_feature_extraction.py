@@ -25,6 +25,8 @@ def test_tensors(checkpoint):
     assert found.shape == (1, 4, 48)
     assert not found.is_inference()
     torch.testing.assert_close(found, torch.tensor(pipe("the cat")))
+    assert torch.equal(pipe("the cat", return_tensors="pt"), found)
+    assert (pipe("the cat", return_tensors="np") == found.numpy()).all()
 
 
 def test_a_head_does_not_stand_in_the_way(checkpoint):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import glassformer
 from glassformer import ArgumentError, InputError, pipeline
 from glassformer.tasks import registry
 
+from ..conftest import ROOT
 from .conftest import TEXTS, close
 
 KIND = glassformer.BertForSequenceClassification
@@ -132,6 +134,15 @@ def test_a_head_that_learnt_something_else_refuses_to_answer(checkpoint):
     assert pipeline("text-classification", model=folder)("so good")
 
 
+def test_a_tokenizer_of_another_model_is_told(checkpoint, tmp_path, caplog):
+    folder = checkpoint(KIND, vocab_size=400)
+    pipeline(model=folder)
+    assert "and the model 400" in caplog.text
+    caplog.clear()
+    pipeline(model=checkpoint(KIND, "other"))
+    assert "if they do not belong together" not in caplog.text
+
+
 def test_an_untrained_head_refuses_to_answer(checkpoint, caplog):
     folder = checkpoint(glassformer.BertModel)
     caplog.set_level(logging.ERROR, "glassformer")
@@ -140,8 +151,27 @@ def test_an_untrained_head_refuses_to_answer(checkpoint, caplog):
     model = KIND.from_pretrained(folder)
     with pytest.raises(InputError, match="train the model on rows with text, text_pair, label"):
         pipeline(model=model)
-    model.load_report.initialised.clear()  # as the error says
-    assert pipeline(model=model)("so good")
+    model.save_pretrained(folder / "drawn")
+    model.half().float()  # another dtype is no training
+    for untrained in (model, KIND.from_pretrained(folder / "drawn", dtype=torch.bfloat16)):
+        with pytest.raises(InputError, match="has no trained classifier"):
+            pipeline(model=untrained, tokenizer=str(folder))
+
+
+@pytest.mark.parametrize("way", ["a loop", "load_state_dict"])
+def test_a_head_that_learnt_after_loading_answers(checkpoint, tmp_path, way):
+    folder = checkpoint(glassformer.BertModel)
+    model = KIND.from_pretrained(folder)
+    if way == "a loop":
+        optimizer = glassformer.AdamW(model.parameters(), lr=1e-3)
+        model(torch.tensor([[1, 2, 3]]), labels=torch.tensor([1])).loss.backward()
+        optimizer.step()
+    else:
+        model.load_state_dict(KIND(model.config).state_dict())
+    assert model.untrained == []
+    assert pipeline(model=model, tokenizer=str(folder))("so good")
+    model.save_pretrained(tmp_path)
+    assert not KIND.from_pretrained(tmp_path).load_report.initialised
 
 
 def test_the_task_is_told_by_the_checkpoint(checkpoint, tmp_path):
@@ -272,3 +302,101 @@ def test_a_hub_name(checkpoint, tmp_path, monkeypatch):
         assert similar.encoder.model.config.name_or_path == "org/sbert"
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert abs(pipeline(model="org/sbert").encode(TEXTS) - encoder.encode(TEXTS)).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("header", "text", "pair"),
+    [
+        ("sentence\tlabel", "sentence", None),
+        ("sentence1\tsentence2\tlabel", "sentence1", "sentence2"),
+        ("premise\thypothesis\tlabel", "premise", "hypothesis"),
+        ("question\tsentence\tlabel", "question", "sentence"),
+    ],
+)
+def test_usual_names_of_columns_are_read_and_told(checkpoint, tmp_path, caplog, header, text, pair):
+    file = tmp_path / "dev.tsv"
+    values = {"question": "so good", "premise": "so good", "sentence1": "so good", "label": "x"}
+    values |= {"sentence": "the cat" if pair else "so good", "sentence2": "the cat", "hypothesis": "the cat"}
+    file.write_text("\n".join([header, *["\t".join(values[name] for name in header.split("\t"))] * 3]) + "\n")
+    pipe = pipeline("text-classification", checkpoint(KIND))
+    with caplog.at_level(logging.WARNING, "glassformer"):
+        found = list(pipe(file))
+    expected = pipe({"text": "so good", **({"text_pair": "the cat"} if pair else {})})
+    close(found, [expected] * 3)
+    (note,) = caplog.messages  # once, not for every row
+    assert f"{text!r} as text" in note
+    assert pair is None or f"{pair!r} as text_pair" in note
+
+
+def test_a_column_of_another_name_is_asked_for(checkpoint, tmp_path):
+    file = tmp_path / "dev.tsv"
+    file.write_text("review\tlabel\nso good\t1\n")
+    with pytest.raises(InputError) as caught:
+        list(pipeline("text-classification", checkpoint(KIND))(file))
+    assert f"say which of them it is: read_rows({str(file)!r}, columns={{'text': ...}})" in str(caught.value)
+
+
+def test_a_text_and_its_pair_by_name(checkpoint):
+    pipe = pipeline("text-classification", checkpoint(KIND), device_map="cpu")
+    assert pipe("so good", text_pair="the cat") == pipe({"text": "so good", "text_pair": "the cat"})
+    assert pipe("so good", num_workers=2) == pipe("so good")
+    with pytest.raises(InputError, match="got 1 values and text"):
+        pipe("so good", text="the cat")
+
+
+@pytest.mark.parametrize("given", ["a cat", b"a cat"])
+def test_a_text_is_never_a_list_of_letters(checkpoint, given):
+    pipe = pipeline("next-sentence", checkpoint(glassformer.BertForNextSentencePrediction))
+    with pytest.raises(InputError) as caught:
+        pipe(given)
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("task", "option", "told"),
+    [
+        ("text-classification", "return_all_scores", "pass top_k=None"),
+        ("token-classification", "grouped_entities", "pass aggregation_strategy='simple'"),
+        ("token-classification", "truncation", "read in windows"),
+    ],
+)
+def test_options_of_habit_are_told_what_to_use(checkpoint, task, option, told):
+    kind = KIND if task == "text-classification" else glassformer.BertForTokenClassification
+    pipe = pipeline(task, checkpoint(kind))
+    with pytest.raises(ArgumentError, match=f"has no argument {option!r}: .*{told}"):
+        pipe("so good", **{option: True})
+
+
+def test_what_cannot_be_asked_is_told(checkpoint):
+    with pytest.raises(InputError, match="there is no task 'sst2'"):
+        pipeline("sst2")
+    with pytest.raises(glassformer.ConfigError, match=r"the type rnn or transformer, and .* is a bert"):
+        pipeline("translation", checkpoint(KIND))
+    with pytest.raises(TypeError, match=r"is made by AutoModel\.from_pretrained"):
+        glassformer.AutoModel("sst2")
+    with pytest.raises(glassformer.HubError, match="a folder or a name such as 'org/name' is needed, got None"):
+        glassformer.AutoModel.from_pretrained(None)
+
+
+@pytest.mark.parametrize("name", ["tasks.md", "tasks.zh.md"])
+def test_the_table_of_tasks_is_complete(name):
+    lines = (ROOT / "docs" / name).read_text("utf-8").splitlines()
+    cells = [[re.findall(r"`([\w-]+)`", cell) for cell in line.split("|")[1:-1]] for line in lines if line[:3] == "| `"]
+    assert [names[0] for names, *_ in cells] == list(registry.TASKS)
+    settings = set(glassformer.GenerationConfig.field_names())
+    everywhere = {"split_special_tokens", "num_workers", "padding"}
+    for (task, *aliases), inputs, targets, options in cells:
+        kind = registry.task_class(task)
+        assert aliases == [alias for alias, meant in registry.ALIASES.items() if meant == task]
+        assert (tuple(inputs), tuple(targets)) == (kind.columns.inputs, kind.columns.targets)
+        writes = settings <= set(kind.option_names())
+        known = set(kind.option_names()) - everywhere - {kind.nested_options} - (settings if writes else set())
+        assert sorted(options) == sorted(known), task
+
+
+def test_help_names_tasks_with_options_that_they_have():
+    listed = re.findall(r"^    (\S.*?)  +(\w.*)$", pipeline.__doc__, re.MULTILINE)
+    told = {task: options.split(", ") for tasks, options in listed for task in tasks.split(" (")[0].split(", ")}
+    assert told.keys() == registry.TASKS.keys() - {"masked-language-modeling", "pre-training"}
+    for task, options in told.items():
+        assert set(options) <= {*registry.task_class(task).option_names()}, task

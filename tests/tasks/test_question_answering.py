@@ -152,7 +152,10 @@ def test_the_loss_is_the_models_own(folder):
 def test_answers_that_are_not_quoted(folder):
     task = QuestionAnswering.from_pretrained(folder)
     found = task.encode(task.read(answered("London", -1)))
-    assert [each.labels for each in found] == [each.labels for each in task.encode(task.read(ROWS[1]))]
+    right = [each.labels for each in task.encode(task.read(ROWS[1]))]
+    assert [each.labels for each in found] == right
+    for slipped in (LONG.find("London") - 2, LONG.find("London") + 1):
+        assert [each.labels for each in task.encode(task.read(answered("London", slipped)))] == right
     for wrong in (answered("London", 3), answered("Paris", -1)):
         with pytest.raises(InputError, match=r"the answer '\w+' does not stand at"):
             task.encode(task.read(wrong))

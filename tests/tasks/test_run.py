@@ -163,6 +163,12 @@ def test_progress_in_plain_lines(clock, capsys):
     assert shown == ["work: 2 of 15 rows, 1 rows/s, 0:00:13 left", "work: 12 of 15 rows, 1 rows/s, 0:00:03 left"]
 
 
+def test_one_row_tells_no_speed(clock, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    list(progress.watched(range(1), 4999, True, "work"))
+    assert capsys.readouterr().err == "work: 1 of 4,999 rows\n"
+
+
 def test_progress_of_work_that_goes_on(clock, capsys):
     list(progress.watched(range(3), 100, True, "work", done=97))
     assert capsys.readouterr().err == "work: 99 of 100 rows, 1 rows/s, 0:00:01 left\n"
@@ -200,3 +206,13 @@ def test_progress_stops_with_the_work(monkeypatch):
     next(stream)
     stream.close()
     assert ended == [True]
+
+
+def test_labels_play_no_part_in_answers(task):
+    rows = [
+        "so good",
+        {"text": "so good", "label": "nobody knows it"},
+        glassformer.Row({"text": "so good", "label": "7"}, "f", 2),
+    ]
+    first, second, third = run.answers(task, rows)
+    assert first == second == third

@@ -46,6 +46,17 @@ def test_the_ways_to_ask(folder):
     assert pipe.search(a, TEXTS, top_k=1)[0]["corpus_id"] == 0
 
 
+def test_a_cut_is_told(folder, caplog):
+    pipe = pipeline(model=folder)
+    long = "cat " * 600
+    pipe(TEXTS[0], TEXTS[1])
+    assert "is cut" not in caplog.text
+    pipe(TEXTS[0], long)
+    assert "a text is longer than" in caplog.text and "and is cut" in caplog.text
+    with pytest.raises(InputError, match="tokens and the model takes"):
+        pipe(TEXTS[0], long, truncation=False)
+
+
 def test_a_loaded_encoder_or_model(folder, checkpoint):
     encoder = SentenceEncoder.from_pretrained(folder)
     expected = pipeline(model=folder)(TEXTS[0], TEXTS[1])

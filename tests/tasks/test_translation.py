@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import pytest
@@ -80,8 +81,8 @@ def test_the_loss_is_that_of_every_word_alone(task, smoothing):
             chances = task.model(source, decoder_input_ids=before).logits[0, -1].detach().log_softmax(-1)
             total -= (1 - smoothing) * float(chances[word]) + smoothing * float(chances.mean())
     batch = batch_of(task)
-    assert float(task.loss(task.model, batch)) == pytest.approx(total, rel=1e-5)
-    assert float(task.loss(task.model, batch, "mean")) == pytest.approx(total / 12, rel=1e-5)
+    assert task.loss(task.model, batch).item() == pytest.approx(total, rel=1e-5)
+    assert task.loss(task.model, batch, "mean").item() == pytest.approx(total / 12, rel=1e-5)
 
 
 def test_one_step_of_training_equals_one_written_by_hand(tokenizer):
@@ -185,6 +186,11 @@ def test_what_a_model_says_of_its_tasks_counts(tokenizer):
     assert task.asked(prefix="b ").prefix == "b "
 
 
+def test_a_translator_gives_no_vectors(task, tokenizer):
+    with pytest.raises(glassformer.InputError, match="feature-extraction takes a model that reads one text"):
+        glassformer.FeatureExtraction(task.model, tokenizer)
+
+
 def test_evaluation(task):
     found = glassformer.evaluate(task.asked(max_new_tokens=4), ROWS)
     assert set(found) == {"loss", "bleu", "chrf", "exact_match", "rows"}
@@ -231,3 +237,9 @@ def test_rouge_by_hand():
     assert rouge(["the the the"], ["the cat"])["rouge1"] == pytest.approx(2 * 1 / (3 + 2))  # counted once
     assert rouge(["今天 好"], ["今天很好"])["rouge1"] == pytest.approx(2 * 3 / (3 + 4))
     assert rouge([""], ["a"]) == {"rouge1": 0.0, "rouge2": 0.0, "rougeL": 0.0}
+
+
+def test_a_length_that_was_asked_for_is_the_only_one(task, caplog):
+    with caplog.at_level(logging.WARNING, "glassformer"):
+        glassformer.Pipeline(task)("a b c", max_length=3)
+    assert not caplog.records

@@ -258,3 +258,12 @@ def test_a_side_is_checked_when_assigned(small, folder, name):
             BertTokenizer.from_pretrained(folder, **{name: side})
     setattr(small, name, "left")
     assert getattr(copy.deepcopy(small), name) == getattr(pickle.loads(pickle.dumps(small)), name) == "left"
+
+
+def test_the_old_name_of_padding(small):
+    for limit in (3, 9):
+        assert small("the", pad_to_max_length=True, max_length=limit, verbose=False) == small(
+            "the", padding="max_length", truncation=True, max_length=limit
+        )
+    both = ["the", "the the"]
+    assert small(both, pad_to_max_length=True) == small(both, padding=True)

@@ -47,6 +47,12 @@ def test_words_are_cut_at_spaces_alone_and_counted_as_usual():
     assert "dog" not in glassformer.train_tokenizer(iter(TEXTS), "words", min_frequency=4).vocab
 
 
+def test_what_has_no_special_tokens_adds_none():
+    made = glassformer.train_tokenizer(["a b b"], "words")
+    assert made("b a")["input_ids"] == made("b a", add_special_tokens=False)["input_ids"] == made.encode("b a")
+    assert made.decode(made.encode("b", "a")) == "b a"
+
+
 def test_settings_that_nobody_reads_are_refused():
     for kind, settings, message in (
         ("letters", {}, "one of wordpiece, bpe, characters, words, got 'letters'"),
