@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
+from ..data.columns import usual_names
 from ..data.labels import make_label2id
 from ..data.parallel import read_parallel
 from ..data.readers import read_rows
@@ -103,7 +104,9 @@ def tokenizer_of(recipe: Recipe, told: str | None, rows: Iterable[Any], columns:
         return told
     own = [name for name in inspect.signature(train_tokenizer).parameters if name not in ("files_or_texts", "kind")]
     refuse_unknown(recipe.vocabulary, own, "[vocabulary]")
-    texts = (row[name] + "\n" for row in rows for name in columns if isinstance(row.get(name), str))
+    columns = list(columns)
+    named = ({**row, **{ours: row[name] for name, ours in usual_names(row, columns).items()}} for row in rows)
+    texts = (row[name] + "\n" for row in named for name in columns if isinstance(row.get(name), str))
     return train_tokenizer(texts, str(told).removeprefix(NEW), **recipe.vocabulary)
 
 

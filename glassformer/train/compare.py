@@ -97,6 +97,10 @@ class Comparison:
         shared = [outcome.metrics.keys() for outcome in self.outcomes]
         return [name for name in shared[0] if all(name in each for each in shared)]
 
+    @property
+    def main_metric(self) -> str:
+        return next((name for name in self.metrics if name != "loss"), self.metrics[0])
+
     def difference(self, outcome: Outcome, metric: str) -> Spread:
         """By how much a recipe differs from the first one, seed by seed."""
         mine, first = outcome.metrics[metric].values, self.outcomes[0].metrics[metric].values

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import html
+import re
 
 from .compare import Comparison, Spread
 from .log import duration, shown
-from .report import SHADES, curve_names, curves, page, points_of
+from .report import SHADES, WIDTH, curve_names, curves, page, points_of
 
 NOT_DRAWN = ("grad_norm", "tokens_per_second", "padding", "skipped")
+OF_LENGTHS = re.compile(r"(.+) (\d+-\d+|over \d+)")  # how a metric of texts of some lengths is called
+ROW, NAMES = 22, 380  # of bars: the height of one, and the room for its name
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """The whole page: a table of means, the difference to the first recipe, and a curve for each run."""
+    """The whole page: means as a table and as bars, the difference to the first recipe, and a curve for each run."""
     seeds = ", ".join(map(str, comparison.seeds))
     title = html.escape(" against ".join(outcome.name for outcome in comparison.outcomes))
     first = html.escape(comparison.outcomes[0].name)
     parts = [f"<p>Seeds {seeds}. Behind ± stands the standard deviation between them.</p>", results(comparison)]
+    parts.append(f"<h2>{html.escape(comparison.main_metric.replace('_', ' '))}</h2>\n{bars(comparison)}")
     if len(comparison.outcomes) > 1:
         parts.append(f"<h2>difference to {first}, seed by seed</h2>\n{differences(comparison)}")
-    parts += [f"<h2>cost of one run</h2>\n{costs(comparison)}", legend(comparison)]
+    parts += [f"<h2>cost of one run</h2>\n{costs(comparison)}", legend(comparison), *by_length(comparison)]
     drawn = [run.lines for outcome in comparison.outcomes for run in outcome.runs]
     for name in dict.fromkeys(name for lines in drawn for name in curve_names(lines)):
         series = [
@@ -28,9 +32,42 @@ def comparison_page(comparison: Comparison) -> str:
             for run in outcome.runs
             if (points := points_of(name, run.lines))
         ]
-        if series and name not in NOT_DRAWN:
+        if series and name not in NOT_DRAWN and not OF_LENGTHS.fullmatch(name):
             parts.append(f"<h2>{html.escape(name.replace('_', ' '))}</h2>\n{curves(name, series)}")
     return page(title, parts)
+
+
+def bars(comparison: Comparison) -> str:
+    """A bar for each recipe, as long as its mean of the main metric."""
+    means = [outcome.metrics[comparison.main_metric].mean for outcome in comparison.outcomes]
+    room = (WIDTH - NAMES - 60) / (max(map(abs, means)) or 1.0)
+    drawn = []
+    for i, (outcome, mean) in enumerate(zip(comparison.outcomes, means, strict=True)):
+        y, length = i * ROW, abs(mean) * room
+        name, value = html.escape(outcome.name), shown(float(mean))
+        drawn.append(
+            f'<text x="{NAMES - 8}" y="{y + 15}" text-anchor="end">{name}</text><g class="c0">'
+            f'<rect x="{NAMES}" y="{y + 3}" width="{length:.1f}" height="{ROW - 6}" fill="currentColor"/></g>'
+            f'<text x="{NAMES + length + 6:.1f}" y="{y + 15}">{value}</text>'
+        )
+    label = html.escape(f"{comparison.main_metric} of each recipe", quote=True)
+    return f'<svg viewBox="0 0 {WIDTH} {len(means) * ROW}" role="img" aria-label="{label}">{"".join(drawn)}</svg>'
+
+
+def by_length(comparison: Comparison) -> list[str]:
+    """Metrics that were told for texts of several lengths: a curve for each recipe, from short to long."""
+    groups: dict[str, list[str]] = {}
+    for found in filter(None, map(OF_LENGTHS.fullmatch, comparison.metrics)):
+        groups.setdefault(found[1], []).append(found[2])
+    parts = []
+    for metric, reaches in groups.items():
+        series = [
+            (colour, [(i, outcome.metrics[f"{metric} {reach}"].mean) for i, reach in enumerate(reaches)])
+            for colour, outcome in enumerate(comparison.outcomes)
+        ]
+        drawn = curves(f"{metric} by length", series, dict(enumerate(f"{reach} tokens" for reach in reaches)))
+        parts.append(f"<h2>{html.escape(metric.replace('_', ' '))} by length of the right answer</h2>\n{drawn}")
+    return parts
 
 
 def results(comparison: Comparison) -> str:
@@ -69,7 +106,7 @@ def costs(comparison: Comparison) -> str:
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
 
 
 def legend(comparison: Comparison) -> str:

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..tasks.base import Task
 from ..tasks.batch import Batch, Example
-from ..text.options import one_of
-from .settings import between
+from ..text.options import between, one_of
 
 
 @dataclass(frozen=True, kw_only=True)

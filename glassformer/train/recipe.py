@@ -40,8 +40,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.files import reason_of
 from ..errors import ConfigError, InputError, nearest
-from ..text.options import one_of, whole
-from .settings import TrainSettings, at_least, between
+from ..text.options import between, one_of, whole
+from .settings import TrainSettings, at_least
 
 if TYPE_CHECKING:
     from ..models.lora import LoraConfig
@@ -164,6 +164,14 @@ def put_all(values: dict[str, Any], given: Iterable[str]) -> None:
         put(values, name, parse_value(value))
 
 
+def fill_in(values: dict[str, Any]) -> None:
+    """Put "..." where a recipe lacks what it needs, so that it can be shown."""
+    values.setdefault("model", "...")
+    for section, name in (("data", "train"), ("train", "output_dir")):
+        if isinstance(values.setdefault(section, {}), dict):
+            values[section].setdefault(name, "...")
+
+
 def names_of(kind: type) -> list[str]:
     return [spec.name for spec in dataclasses.fields(kind)]
 
@@ -266,14 +274,17 @@ def as_toml(recipe: Recipe) -> str:
     """A recipe as a file, complete with all that was not said."""
     values = recipe.to_dict()
     plain = {name: value for name, value in values.items() if not isinstance(value, dict) and name not in recipe.added}
-    lines = [f"{name} = {toml_value(value)}" for name, value in plain.items() if value is not None]
+    lines = [line_of(name, value) for name, value in plain.items()]
     for section in ("data", "vocabulary", "options", "config", "lora", "distill", "train"):
         if values[section] is None:
+            lines += ["", f"# [{section}] is not set"]
             continue
-        lines += ["", f"[{section}]"]
-        for name, value in values[section].items():
-            lines.append(f"# {name} is not set" if value is None else f"{name} = {toml_value(value)}")
+        lines += ["", f"[{section}]", *(line_of(name, value) for name, value in values[section].items())]
     return "\n".join(lines) + "\n"
+
+
+def line_of(name: str, value: Any) -> str:
+    return f"# {name} is not set" if value is None else f"{name} = {toml_value(value)}"
 
 
 def toml_value(value: Any) -> str:

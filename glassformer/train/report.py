@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ table {{ border-collapse: collapse; }} td, th {{ padding: 0.15rem 0.9rem 0.15rem
 th {{ border-bottom: 1px solid #bbb; }} .names td {{ text-align: left; }}
 svg {{ width: 100%; height: auto; }} text {{ font-size: 11px; fill: #555; }}
 polyline {{ fill: none; stroke: currentColor; stroke-width: 1.6; }} circle {{ fill: currentColor; }}
-line {{ stroke: #ddd; }}
+line {{ stroke: #ddd; }} .wide {{ overflow-x: auto; }}
 {colours}
 @media (prefers-color-scheme: dark) {{ body {{ color: #ddd; background: #181a1d; }} text {{ fill: #aaa; }}
   line {{ stroke: #333; }} {dark_colours} }}
@@ -82,8 +82,8 @@ def points_of(name: str, lines: Sequence[dict[str, Any]]) -> list[Point]:
     return [(step, value) for step, value in points if math.isfinite(value)]
 
 
-def curves(name: str, series: Sequence[tuple[int, Sequence[Point]]]) -> str:
-    """Values over steps: curves, each with the number of its colour."""
+def curves(name: str, series: Sequence[tuple[int, Sequence[Point]]], places: Mapping[int, str] | None = None) -> str:
+    """Values over steps, or over named places: curves, each with the number of its colour."""
     everything = [point for _, points in series for point in points]
     first, last = min(step for step, _ in everything), max(step for step, _ in everything)
     low, high = min(value for _, value in everything), max(value for _, value in everything)
@@ -100,9 +100,11 @@ def curves(name: str, series: Sequence[tuple[int, Sequence[Point]]]) -> str:
         y = up(value)
         drawn.append(f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
         drawn.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{shown(float(value))}</text>')
-    for step in dict.fromkeys((first, last)):
-        anchor = "start" if step == first else "end"
-        drawn.append(f'<text x="{across(step):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">step {step:,}</text>')
+    for step, words in (places or {first: f"step {first:,}", last: f"step {last:,}"}).items():
+        anchor = {first: "start", last: "end"}.get(step, "middle")
+        drawn.append(
+            f'<text x="{across(step):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">{html.escape(words)}</text>'
+        )
     for colour, points in series:
         places = [(across(step), up(value)) for step, value in points]
         dots = places if len(places) <= 40 else []
@@ -110,7 +112,7 @@ def curves(name: str, series: Sequence[tuple[int, Sequence[Point]]]) -> str:
         drawn.append(f'<g class="c{colour % len(SHADES[0])}"><polyline points="{line}"/>')
         drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in dots]
         drawn.append("</g>")
-    label = html.escape(f"{name} from step {first} to {last}", quote=True)
+    label = html.escape(name if places else f"{name} from step {first} to {last}", quote=True)
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(drawn)}</svg>'
 
 

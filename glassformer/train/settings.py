@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import InputError, nearest, refuse_unknown
-from ..text.options import one_of, whole
+from ..errors import InputError, nearest, refuse_unknown, suggests
+from ..text.options import between, one_of, whole
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 SCHEDULE_NAMES = (
@@ -162,15 +162,10 @@ class TrainSettings:
         return self.warmup_steps or math.ceil(self.warmup_ratio * total)
 
 
+TrainSettings.__init__ = suggests(TrainSettings.__init__)  # type: ignore[method-assign]
+
+
 def at_least(name: str, value: Any, least: int) -> None:
     if value is None:
         raise InputError(f"{name} must be a whole number of at least {least}, got None")
     whole(name, value, least)
-
-
-def between(name: str, value: Any, low: float, high: float) -> None:
-    """Refuse what is no number from `low` to `high`."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high or math.isinf(value):
-        reach = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
-        raise InputError(f"{name} must be a number {reach}, got {value!r}")

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from ..checkpoints.files import write_atomically
-from ..errors import GlassformerError, InputError, TrainingError
+from ..errors import GlassformerError, InputError, TrainingError, suggests
 from ..models.base import PreTrainedModel
 from ..models.parameters import count_parameters
 from ..tasks.base import Task
@@ -53,6 +53,7 @@ class Trainer:
     {'loss': 0.21, 'accuracy': 0.94, ...}
     """
 
+    @suggests
     def __init__(
         self,
         task: Task,

@@ -133,6 +133,31 @@ def test_overlapping_pieces_judge_every_word_once_with_more_context(tmp_path):
     assert len(judged.rows) > len(Batches(task.asked(overlap=6), ROWS, tokens=100).rows)
 
 
+def test_recalling_mixes_in_what_followed_like_places(tmp_path):
+    task = packer(tmp_path).asked(overlap=3)
+    batches = Batches(task, ROWS, tokens=10_000, learning=False)
+    expected = 0.0
+    for number in range(len(batches.rows)):
+        (example,) = batches.encode(number)
+        ids, labels = example.encoded.ids(), example.labels["labels"]
+        with torch.no_grad():
+            body = task.model.base_model(torch.tensor([ids])).last_hidden_state[0]
+            told = task.model(torch.tensor([ids])).logits[0].softmax(-1)
+        words = [*ids[1:], labels[-1]]
+        for place, label in enumerate(labels):
+            if label == IGNORED:
+                continue
+            alike = [math.exp(2.0 * float(body[place] @ body[i]) / math.sqrt(body.shape[1])) for i in range(place)]
+            memory = sum(a for a, word in zip(alike, words, strict=False) if word == label) / (sum(alike) or 1.0)
+            expected -= math.log(0.7 * float(told[place, label]) + 0.3 * memory)
+    found = evaluate(task.asked(recall=0.3, recall_sharpness=2.0), ROWS)
+    targets = sum(len(ids) - 1 for ids in documents(task))
+    assert found["loss"] == pytest.approx(expected / targets, abs=1e-5)
+    assert found["loss"] != pytest.approx(evaluate(task, ROWS)["loss"], abs=1e-3)
+    with pytest.raises(InputError, match="recall must be a number from 0 to 1, got 2"):
+        task.asked(recall=2)
+
+
 # --- masks and pairs ---------------------------------------------------------------------------------------------
 
 

@@ -152,6 +152,19 @@ def test_a_loss_that_is_not_finite_names_step_and_row(tmp_path):
         trainer.train()
 
 
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Trainer(model=1, args=2, train_dataset=3), "Trainer has no argument 'model': pass a task"),
+        (lambda: TrainSettings(output_dir="r", lerning_rate=3), "TrainSettings has .* did you mean 'learning_rate'"),
+        (lambda: TrainSettings(output_dir="r", evaluation_strategy="epoch"), "'evaluation_strategy': eval_steps tells"),
+    ],
+)
+def test_names_of_habit_are_told_what_to_use(make, told):
+    with pytest.raises(ArgumentError, match=told):
+        make()
+
+
 def test_settings_are_checked():
     for values, told in (
         ({"learning_rate": -1}, "learning_rate must be a number of at least 0, got -1"),
