@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import unicodedata
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from ..models.seq2seq import Seq2SeqModel
 from ..tasks.run import evaluating
 from ..tasks.text_to_text import TextToText
 from .pages import hash_of, printable
+from .reading import spelt
 
 KINDS = {
     "cross": "Cross-attention: from each word that is written to the source",
@@ -31,7 +33,10 @@ FONTS = ("Noto Sans CJK SC", "Noto Serif CJK SC", "Source Han Sans SC", "Microso
 
 @dataclass(frozen=True)
 class Alignment:
-    """A text, what was written for it, and the weights of every layer and head; rows sum to 1."""
+    """A text, what was written for it, and the weights of every layer and head; rows sum to 1.
+
+    A recurrent translator looks at the source alone, and has no layers of self-attention.
+    """
 
     text: str
     written: str
@@ -81,17 +86,16 @@ def align(task: TextToText, text: str) -> Alignment:
             output_attentions=True,
             return_dict=True,
         )
-    if not seen.cross_attentions or not seen.encoder_attentions:
-        raise InputError(f"{type(model).__name__} has no attention in every layer to look at")
+    if not seen.cross_attentions:
+        raise InputError(f"this {type(model).__name__} never looks at the source: it has no attention")
     kinds = (seen.cross_attentions, seen.encoder_attentions, seen.decoder_attentions)
-    names = task.target_tokenizer.convert_ids_to_tokens
     return Alignment(
         text,
         task.spell(tokens),
-        task.tokenizer.convert_ids_to_tokens(example.encoded.ids()),
-        names(begun),
-        names(tokens),
-        *(torch.stack(list(layers))[:, 0].float().cpu() for layers in kinds),
+        spelt(task.tokenizer, example.encoded.ids()),
+        spelt(task.target_tokenizer, begun),
+        spelt(task.target_tokenizer, tokens),
+        *(torch.cat(layers).float().cpu() if layers else torch.empty(0, 0, 0, 0) for layers in kinds),
     )
 
 
@@ -109,8 +113,10 @@ def draw_alignment(alignment: Alignment, path: str | PathLike[str]) -> Path:
 
 def draw_heads(alignment: Alignment, kind: str, path: str | PathLike[str]) -> Path:
     """Write the weights of one kind ("cross", "encoder", "decoder"): a row for each layer, a column for each head."""
-    plt, weights = pyplot(), getattr(alignment, checked(kind))
-    layers, heads, *_ = weights.shape
+    weights = getattr(alignment, checked(kind))
+    if not len(weights):
+        raise InputError(f"the {kind} of this model has no self-attention to draw")
+    plt, (layers, heads, *_) = pyplot(), weights.shape
     width, height = grid_size(weights[0, 0])
     figure, axes = plt.subplots(layers, heads, figsize=(width * heads * 0.8, height * layers * 0.8), squeeze=False)
     rows, columns = alignment.labels(kind)
@@ -220,7 +226,7 @@ def write_page(alignments: Iterable[Alignment], path: str | PathLike[str], **wor
 
 def section(alignment: Alignment) -> str:
     rows, columns = alignment.labels("cross")
-    head = "".join(f"<th{'' if token.isascii() else ' class=upright'}>{shown(token)}</th>" for token in columns)
+    head = "".join(f"<th{' class=upright' if is_square(token) else ''}>{shown(token)}</th>" for token in columns)
     body = "".join(
         f"<tr><th>{shown(token)}</th>{''.join(map(cell, weights))}</tr>"
         for token, weights in zip(rows, alignment.mean.tolist(), strict=True)
@@ -228,10 +234,20 @@ def section(alignment: Alignment) -> str:
     views = "".join(
         f"<details><summary>{words}</summary>{heads_of(getattr(alignment, kind))}</details>"
         for kind, words in KINDS.items()
+        if len(getattr(alignment, kind))
     )
     title = f"{shown(alignment.text)} &rarr; {shown(alignment.written)}"
     table = f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<section><h2>{title}</h2><div class="wide">{table}</div>{views}</section>'
+
+
+def is_square(token: str) -> bool:
+    """Whether a token is written in characters as wide as high, which are read upright.
+
+    >>> is_square("汤姆"), is_square(" läuft")
+    (True, False)
+    """
+    return any(unicodedata.east_asian_width(letter) in "WF" for letter in token)
 
 
 def shown(text: str) -> str:

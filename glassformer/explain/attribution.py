@@ -6,14 +6,16 @@ occlusion how it changes when a token is hidden.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError, nearest
-from .subject import Reading, Subject
+from ..models.outputs import BodyOutput
+from .reading import Reading, Words
 
 STEPS = 32  # of the path of integrated gradients
 ROWS = 16  # sequences that are read at once
@@ -32,8 +34,11 @@ class Attribution:
 
     method: str
     target: str  # what the answer is, in words
+    word: str  # the word or label that was asked about; nothing for a model without a head
     value: float  # the answer itself
+    tokens: list[str]
     scores: list[float]
+    source: int  # how many of the tokens are the source's; the others are the target's, or all there are
     gap: float | None = None  # integrated gradients: how far the sum is from the change it should add up to
 
 
@@ -45,13 +50,15 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
     """
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}{nearest(method, METHODS)}; there are {', '.join(METHODS)}")
-    subject, place = reading.subject, reading.place(position)
-    if subject.model.config.is_encoder_decoder:
-        raise InputError("attribution needs a model that reads one text; this one is an encoder-decoder")
-    answer, said = answer_of(subject, reading, place, target)
-    words = word_vectors(subject, reading.ids)
-    hidden = word_vectors(subject, [hiding_token(subject)] * len(reading))
-    hidden = torch.where(torch.tensor(reading.special)[:, None], words, hidden)  # special tokens stay
+    score, said, word = answer_of(reading, reading.place(position), target)
+
+    def answer(vectors: Tensor) -> Tensor:
+        """B T C -> B"""
+        with reading_vectors(reading, vectors):
+            return score(reading.subject.forward(reading, copies=len(vectors)))
+
+    words = torch.cat([each.table.weight[each.side.ids] for each in reading.words]).detach()  # T C
+    hidden = torch.cat([hidden_vectors(each) for each in reading.words]).detach()
     value = answer(words[None]).item()
     gap = None
     if method == "occlusion":
@@ -63,54 +70,52 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
     else:
         gradient = mean_gradient(answer, words, hidden, torch.ones(1))
         scores = gradient.norm(dim=-1) if method == "saliency" else (words * gradient).sum(-1)
-    return Attribution(method, said, value, scores.tolist(), gap)
+    sides = [each.side for each in reading.words]
+    tokens, source = [token for side in sides for token in side.tokens], sum(len(side.ids) for side in sides[:-1])
+    return Attribution(method, said, word, value, tokens, scores.tolist(), source, gap)
 
 
-def answer_of(
-    subject: Subject, reading: Reading, place: int, target: int | None
-) -> tuple[Callable[[Tensor], Tensor], str]:
-    """(word vectors B T C -> B answers, what they are)"""
-    inputs = subject.inputs(reading)
-    types = inputs.get("token_type_ids")
-
-    def run(vectors: Tensor):
-        segments = None if types is None else types.expand(len(vectors), -1)
-        return subject.model.base_model.run(inputs_embeds=vectors, token_type_ids=segments, use_cache=False)
-
+def answer_of(reading: Reading, place: int, target: int | None) -> tuple[Callable[[BodyOutput], Tensor], str, str]:
+    """(runs over the text -> B answers, what they are, the word that they are about)"""
+    subject, at = reading.subject, f"{place} ({reading.tokens[place]})"
     if subject.kind == "none":
-        said = f"length of the last vector at {place} ({reading.tokens[place]})"
-        return lambda vectors: run(vectors).last_hidden_state[:, place].norm(dim=-1), said
-    if subject.kind == "label":
-        chosen = int(subject.label_logits(reading.body, inputs).argmax()) if target is None else target
+        return lambda body: body.last_hidden_state[:, place].norm(dim=-1), f"length of the last vector at {at}", ""
+    is_label = subject.kind == "label"
 
-        def score(vectors: Tensor) -> Tensor:
-            body = run(vectors)
-            if hasattr(subject.model, "last_tokens"):
-                return subject.model.score(body.last_hidden_state[:, -1])[:, chosen]
-            return subject.model.text_logits(body)[:, chosen]
+    def scores(body: BodyOutput) -> Tensor:
+        """B V, or B L"""
+        if is_label:
+            return subject.label_logits(reading, body)
+        return subject.model.word_logits(body.last_hidden_state[:, place]).log_softmax(-1)
 
-        return score, f"score of the label {subject.label(chosen)}"
-    chosen = int(reading.logits(place).argmax()) if target is None else target
-
-    def log_probability(vectors: Tensor) -> Tensor:
-        rows = run(vectors).last_hidden_state[:, place]
-        return subject.model.word_logits(rows).log_softmax(-1)[:, chosen]
-
-    where = f"behind {place}" if subject.kind == "next" else f"at {place}"
-    return log_probability, f"log-probability of {subject.shown([chosen])[0]} {where} ({reading.tokens[place]})"
+    with torch.no_grad():
+        known = scores(reading.body)[0]
+    if target is not None and not 0 <= target < len(known):
+        raise InputError(f"there are answers 0 to {len(known) - 1}, got {target}")
+    chosen = int(known.argmax()) if target is None else target
+    word = subject.label(chosen) if is_label else subject.shown([chosen])[0]
+    where = "behind" if subject.kind == "next" else "at"
+    said = f"score of the label {word}" if is_label else f"log-probability of {word} {where} {at}"
+    return lambda body: scores(body)[:, chosen], said, word
 
 
-def word_vectors(subject: Subject, ids: list[int]) -> Tensor:
-    table = subject.model.get_input_embeddings()
-    return table.weight[torch.tensor(ids, device=table.weight.device)].detach()
+@contextmanager
+def reading_vectors(reading: Reading, vectors: Tensor) -> Iterator[None]:
+    """The runs inside the `with` read these vectors (B T C) in place of those of the words."""
+    parts = vectors.split([len(each.side.ids) for each in reading.words], dim=1)
+    with ExitStack() as undo:
+        for each, part in zip(reading.words, parts, strict=True):
+            undo.callback(each.table.register_forward_hook(lambda *_, part=part: part.flatten(0, 1)).remove)
+        yield
 
 
-def hiding_token(subject: Subject) -> int:
-    """The token that stands for "nothing is known here"."""
-    tokenizer = subject.tokenizer
+def hidden_vectors(words: Words) -> Tensor:
+    """The vectors of tokens of which nothing is known; special tokens stay: T C"""
     names = ("mask_token_id", "unk_token_id", "pad_token_id", "eos_token_id")
-    found = [getattr(tokenizer, name) for name in names]
-    return next((i for i in found if i is not None), 0)
+    found = [getattr(words.tokenizer, name) for name in names]
+    nothing = next((i for i in found if i is not None), 0)
+    side = words.side
+    return words.table.weight[[i if stays else nothing for i, stays in zip(side.ids, side.special, strict=True)]]
 
 
 def mean_gradient(answer: Callable[[Tensor], Tensor], words: Tensor, hidden: Tensor, steps: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ from torch import Tensor
 from ..errors import InputError
 from ..generate.config import GenerationConfig
 from ..generate.sampling import narrow
-from .subject import Reading, Subject
+from .reading import Reading
+from .subject import Subject
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def predict(
         if subject.kind == "none":
             return []
         if subject.kind == "label":
-            scores = subject.label_logits(reading.body, subject.inputs(reading))
+            scores = subject.label_logits(reading, reading.body)[0]
         else:
             scores = reading.logits(position)
     scores = scores.float()[None]

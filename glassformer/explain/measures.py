@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .subject import Reading
+from .reading import Part, Reading
 
 MEASURES = {  # of a head, over all its queries -> what it means
     "entropy": "how widely it spreads its attention, in bits",
@@ -37,25 +37,19 @@ def share_at(weights: Tensor, offset: int) -> Tensor:
     return found.mean(-1) if found.shape[-1] else weights.new_zeros(weights.shape[:-2])
 
 
-def measure(weights: Tensor, separators: Tensor) -> dict[str, Tensor]:
+def measure(weights: Tensor, separators: list[bool]) -> dict[str, Tensor]:
     """Every measure of heads H T S; `separators` (S) is true where one stands."""
+    marks = torch.tensor(separators, device=weights.device)
     return {
         "entropy": entropy(weights).mean(-1),
         "distance": distance(weights).mean(-1),
         "first": weights[..., 0].mean(-1),
-        "separator": (weights * separators).sum(-1).mean(-1),
+        "separator": (weights * marks).sum(-1).mean(-1),
         "previous": share_at(weights, -1),
         "next": share_at(weights, 1),
         "own": share_at(weights, 0),
         "largest": weights.amax(-1).mean(-1),
     }
-
-
-def separators_of(reading: Reading, ids: list[int] | None = None) -> Tensor:
-    """Where separators stand among the ids that are looked at, the first token aside."""
-    marks = {reading.subject.tokenizer.sep_token_id, reading.subject.tokenizer.eos_token_id} - {None}
-    looked_at = reading.ids if ids is None else ids
-    return torch.tensor([place > 0 and token in marks for place, token in enumerate(looked_at)])
 
 
 def small(weights: Tensor, side: int) -> Tensor:
@@ -66,10 +60,40 @@ def small(weights: Tensor, side: int) -> Tensor:
     return (weights * 255).round().to(torch.uint8)
 
 
-def rollout(reading: Reading, last: int) -> Tensor:
-    """How much of each token reaches each place through layers 0 to `last`, residuals counted as half (Abnar and
-    Zuidema 2020): T S, rows sum to 1."""
-    flow = torch.eye(len(reading))
-    for layer in range(last + 1):
-        flow = (reading.weights(layer).float().mean(0) + torch.eye(len(reading))) / 2 @ flow
+def rollout(reading: Reading, last: int, name: str = "all") -> Tensor:
+    """How much of each token reaches each place through the layers up to `last`, residuals counted as half (Abnar and
+    Zuidema 2020): T S, rows sum to 1.
+
+    What reaches a place of an encoder-decoder's target comes from the target ("decoder") and from the source ("cross"):
+    the rows of both together sum to 1.
+    """
+    if name in ("decoder", "cross"):
+        return target_rollout(reading, last)[name]
+    part = next(iter(reading.parts.values()))
+    flow = torch.eye(len(part.left.ids))
+    for layer in up_to(part, last):
+        flow = half_mixed(reading, layer, part, flow)
     return flow
+
+
+def target_rollout(reading: Reading, last: int) -> dict[str, Tensor]:
+    encoder, decoder, cross = reading.parts.values()
+    read = rollout(reading, encoder.layers[-1], "encoder")
+    target, source = torch.eye(len(decoder.left.ids)), torch.zeros(len(cross.left.ids), len(cross.right.ids))
+    for layer in up_to(decoder, last):
+        target, source = (half_mixed(reading, layer, decoder, flow) for flow in (target, source))
+        target, source = target / 2, (mean_of_heads(reading, layer, cross) @ read + source) / 2
+    return {"decoder": target, "cross": source}
+
+
+def up_to(part: Part, last: int) -> list[int]:
+    return [layer for layer in part.layers if layer <= last]
+
+
+def half_mixed(reading: Reading, layer: int, part: Part, flow: Tensor) -> Tensor:
+    return (mean_of_heads(reading, layer, part) @ flow + flow) / 2
+
+
+def mean_of_heads(reading: Reading, layer: int, part: Part) -> Tensor:
+    """T S"""
+    return reading.weights(layer, kind=part.kind).float().mean(0)

@@ -111,14 +111,16 @@ def make_page(
     attention: Mapping[str, Attention],
     *,
     title: str = "Attention",
-    vectors: Vectors | None = None,
+    vectors: Mapping[str, Vectors] | None = None,
     layer: int | None = None,
     heads: Sequence[int] | None = None,
     theme: str | None = None,
     language: str = "en",
 ) -> Page:
-    """A page of one of the `VIEWS`; `attention` has the kinds "all", or "encoder", "decoder" and "cross"."""
-    packer = Packer(sum(weights.numel() for kind in attention.values() for weights in kind.heads.values()), vectors)
+    """A page of one of the `VIEWS`; `attention` and `vectors` are of "all", or of "encoder", "decoder" and "cross"."""
+    packer = Packer(
+        sum(weights.numel() for kind in attention.values() for weights in kind.heads.values()), bool(vectors)
+    )
     about: dict[str, Any] = {
         "view": view,
         "attention": {name: packer.add_attention(kind) for name, kind in attention.items()},
@@ -128,8 +130,8 @@ def make_page(
         "theme": theme,
         "language": language,
     }
-    if vectors is not None:
-        about["vectors"] = packer.add_vectors(vectors)
+    if vectors:
+        about["vectors"] = {name: packer.add_vectors(kind) for name, kind in vectors.items()}
     text = json.dumps(about).replace("<", "\\u003c")  # nothing in it can end the element that it stands in
     numbers = base64.b64encode(zlib.compress(b"".join(packer.parts), 6)).decode()
     script, style = script_of_all(), style_of_all()
@@ -150,8 +152,8 @@ def make_page(
 class Packer:
     """Puts numbers one behind the other and remembers where they begin."""
 
-    def __init__(self, weights: int, vectors: Vectors | None) -> None:
-        self.precision = "float32" if vectors is not None or 4 * weights <= EXACT else "uint16"
+    def __init__(self, weights: int, has_vectors: bool) -> None:
+        self.precision = "float32" if has_vectors or 4 * weights <= EXACT else "uint16"
         self.parts: list[bytes] = []
         self.count = 0
 

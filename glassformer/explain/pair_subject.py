@@ -14,7 +14,8 @@ from ..errors import InputError
 from ..models.outputs import BodyOutput
 from ..tasks.text_to_text import TextToText
 from .places import CROSS, SELF, crossing_layers, layers_of
-from .subject import Part, Reading, Side, Subject
+from .reading import Part, Reading, Side, Words, side_of
+from .subject import Subject
 
 LONGEST = 64  # tokens that it writes itself when no target is given
 
@@ -23,17 +24,26 @@ LONGEST = 64  # tokens that it writes itself when no target is given
 class PairReading(Reading):
     """A source, and a target as the decoder read it: its tokens are the target's."""
 
-    source: Side = field(default_factory=lambda: Side([], [], []))
+    source: Side = field(kw_only=True)
 
     @property
     def parts(self) -> dict[str, Part]:
-        first, target = len(self.subject.model.encoder.layer), Side(self.ids, self.tokens, self.special)
+        first = len(self.subject.model.encoder.layer)
         layers = list(range(len(layers_of(self.subject.model))))
         return {
             "encoder": Part(SELF, self.source, self.source, layers[:first], False),
-            "decoder": Part(SELF, target, target, layers[first:], True),
-            "cross": Part(CROSS, target, self.source, layers[first:], False),
+            "decoder": Part(SELF, self.side, self.side, layers[first:], True),
+            "cross": Part(CROSS, self.side, self.source, layers[first:], False),
         }
+
+    @property
+    def words(self) -> list[Words]:
+        """The source's, then the target's."""
+        model, subject = self.subject.model, self.subject
+        return [
+            Words(self.source, model.encoder.embeddings.word_embeddings, subject.tokenizer),
+            Words(self.side, model.decoder.embeddings.word_embeddings, subject.writes_with),
+        ]
 
 
 class PairSubject(Subject):
@@ -46,7 +56,7 @@ class PairSubject(Subject):
         if not crossing_layers(task.model):
             raise InputError("this model has no attention layers to look into")
         super().__init__(task.model, task.tokenizer, name)
-        self.task = task
+        self.task, self.writes_with = task, task.target_tokenizer
 
     @classmethod
     def load(cls, name: str | Path) -> PairSubject:
@@ -58,25 +68,19 @@ class PairSubject(Subject):
         """A source, and a target; without one, that which the model writes itself."""
         if not isinstance(text, str) or not (pair is None or isinstance(pair, str)):
             raise InputError("text and pair must be strings")
-        ids = self.task.collate(self.task.encode(self.task.read({"source": text}))).inputs["input_ids"][0].tolist()
-        words = self.task.words_of(pair) if pair else self.written(ids, max_new_tokens=LONGEST, do_sample=False)
-        source = Side(ids, self.task.tokenizer.convert_ids_to_tokens(ids), self.marks(self.task.tokenizer, ids))
+        source = self.source_of(text)
+        words = self.task.words_of(pair) if pair else self.written(source.ids, max_new_tokens=LONGEST, do_sample=False)
         return self.reading([self.model.start_token(), *words[:-1]], source, text, pair)
 
+    def source_of(self, text: str) -> Side:
+        batch = self.task.collate(self.task.encode(self.task.read({"source": text})))
+        return side_of(self.tokenizer, batch.inputs["input_ids"][0].tolist())
+
     def reading(self, read: list[int], source: Side, text: str, pair: str | None) -> PairReading:
-        tokenizer = self.task.target_tokenizer
-        tokens, marks = tokenizer.convert_ids_to_tokens(read), self.marks(tokenizer, read)
-        return PairReading(self, text, pair, read, tokens, marks, [0] * len(read), source=source)
+        return PairReading(self, text, pair, side_of(self.writes_with, read), [0] * len(read), source=source)
 
     def again(self, reading: Reading) -> Reading:
         return self.reading(reading.ids, reading.source, reading.text, reading.pair)
-
-    def marks(self, tokenizer: Any, ids: list[int]) -> list[bool]:
-        special = set(tokenizer.all_special_ids)
-        return [i in special for i in ids]
-
-    def shown(self, ids: list[int]) -> list[str]:
-        return self.task.target_tokenizer.convert_ids_to_tokens(ids)
 
     def written(self, ids: list[int], **settings: Any) -> list[int]:
         """What the model writes for a source, without the token that it starts with."""
@@ -84,12 +88,12 @@ class PairSubject(Subject):
         return words[1:] if words[:1] == [self.model.start_token()] else words
 
     def write(self, text: str, settings: Mapping[str, Any]) -> tuple[Reading, int]:
-        reading = self.encode(text, pair=" ")
-        words = self.written(reading.source.ids, **settings)
-        return self.reading([self.model.start_token(), *words], reading.source, text, None), 1
+        source = self.source_of(text)
+        return self.reading([self.model.start_token(), *self.written(source.ids, **settings)], source, text, None), 1
 
-    def forward(self, reading: Reading, output_hidden_states: bool = False) -> BodyOutput:
-        source, target = (torch.tensor([ids], device=self.model.device) for ids in (reading.source.ids, reading.ids))
+    def forward(self, reading: Reading, copies: int = 1, output_hidden_states: bool = False) -> BodyOutput:
+        both = (reading.source.ids, reading.ids)
+        source, target = (torch.tensor([ids], device=self.model.device).expand(copies, -1) for ids in both)
         memory = self.model.encoder.run(source)
         return self.model.decoder.run(target, memory=memory, output_hidden_states=output_hidden_states)
 

@@ -1,12 +1,11 @@
-"""A model with its tokenizer, as the views look at it, and one text as the model read it."""
+"""A model with its tokenizer, as the views look at it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,11 +15,11 @@ from ..generate.conditioning import condition
 from ..models import auto
 from ..models.base import PreTrainedModel
 from ..models.outputs import BodyOutput
-from ..nn.attention import Look
 from ..text.auto import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .capture import watch
-from .places import SELF, attention_of, heads_of, layers_of, slots_of
+from .places import attention_of, heads_of, layers_of
+from .reading import Part, Reading, side_of, spelt
 
 HEADS = {  # how the class names of checkpoints end -> what loads them, head and all
     "ForMaskedLM": "AutoModelForMaskedLM",
@@ -31,81 +30,23 @@ HEADS = {  # how the class names of checkpoints end -> what loads them, head and
 }
 
 
-class Side(NamedTuple):
-    """The tokens that look, or that are looked at."""
-
-    ids: list[int]
-    tokens: list[str]
-    special: list[bool]
-
-
-class Part(NamedTuple):
-    """One kind of attention: who looks at whom, in which layers."""
-
-    kind: str  # what a layer calls it
-    left: Side
-    right: Side
-    layers: list[int]
-    is_causal: bool  # nobody sees what comes after
-
-
-@dataclass
-class Reading:
-    """One text as the model read it; the weights of a head are computed when somebody looks at them."""
-
-    subject: Subject
-    text: str
-    pair: str | None
-    ids: list[int]
-    tokens: list[str]  # as they are shown
-    special: list[bool]
-    segments: list[int]
-    looks: dict[tuple[str, int], Look] = field(default_factory=dict)  # by kind of attention and layer
-    hidden: list[Tensor] = field(default_factory=list)  # T C each: before the first layer, behind every layer
-    body: BodyOutput | None = None
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def parts(self) -> dict[str, Part]:
-        """The kinds of attention that there are to see."""
-        side = Side(self.ids, self.tokens, self.special)
-        return {"all": Part(SELF, side, side, list(range(len(self.subject.heads))), self.subject.is_decoder)}
-
-    def look(self, layer: int, kind: str = SELF) -> Look:
-        if (kind, layer) not in self.looks:
-            there = sorted(number for of, number in self.looks if of == kind)
-            raise InputError(f"there are layers {there[0]} to {there[-1]}, got {layer!r}")
-        return self.looks[kind, layer]
-
-    def weights(self, layer: int, heads: Any = True, kind: str = SELF) -> Tensor:
-        """H T S, of the heads that are asked for, numbered as in the unpruned model."""
-        look = self.look(layer, kind)
-        return look.weights(slots_of(attention_of(self.subject.model, layer, kind), heads))[0]
-
-    def vectors(self, layer: int, head: int, kind: str = SELF) -> tuple[Tensor, Tensor]:
-        """The queries (T D) and keys (S D) of one head."""
-        look = self.look(layer, kind)
-        (slot,) = slots_of(attention_of(self.subject.model, layer, kind), [head])
-        return look.q[:, slot], look.k[:, slot]
-
-    def logits(self, position: int) -> Tensor:
-        """The scores of all words where `position` is: V."""
-        return self.subject.model.word_logits(self.body.rows[[self.place(position)]])[0]
-
-    def place(self, position: int) -> int:
-        if not isinstance(position, int) or not -len(self) <= position < len(self):
-            raise InputError(f"there are positions 0 to {len(self) - 1}, got {position!r}")
-        return position % len(self)
-
-
 class Subject:
     """A model with its tokenizer."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, name: str = "") -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
+        self.writes_with = tokenizer  # the tokenizer of the words that it predicts
         self.name = name or model.config.name_or_path or type(model).__name__
+
+    @staticmethod
+    def of(model: PreTrainedModel, tokenizer: PreTrainedTokenizer) -> Subject:
+        """A model that reads one text, or an encoder-decoder."""
+        if not model.config.is_encoder_decoder:
+            return Subject(model, tokenizer)
+        from ..tasks.translation import Translation
+        from .pair_subject import PairSubject
+
+        return PairSubject(Translation(model, tokenizer))
 
     @classmethod
     def load(cls, name: str | Path) -> Subject:
@@ -162,19 +103,11 @@ class Subject:
         return self.of_ids(ids, segments, text, pair or None)
 
     def of_ids(self, ids: list[int], segments: list[int], text: str = "", pair: str | None = None) -> Reading:
-        special = set(self.tokenizer.all_special_ids)
-        return Reading(self, text, pair, ids, self.shown(ids), [i in special for i in ids], segments)
+        return Reading(self, text, pair, side_of(self.tokenizer, ids), segments)
 
     def shown(self, ids: list[int]) -> list[str]:
-        """Tokens as people can read them: bytes as the characters they spell, where they spell whole ones."""
-        shown = []
-        for token in self.tokenizer.convert_ids_to_tokens(ids):
-            spelt = token
-            if hasattr(self.tokenizer, "convert_tokens_to_bytes"):
-                spelt = self.tokenizer.convert_tokens_to_string([token])
-                spelt = token if "\ufffd" in spelt or not spelt else spelt
-            shown.append(spelt)
-        return shown
+        """Words that it predicts, as people can read them."""
+        return spelt(self.writes_with, ids)
 
     # --- ids to what happens inside ----------------------------------------------------------------------------
 
@@ -197,8 +130,8 @@ class Subject:
         reading.hidden = [state[0] for state in body.hidden_states]
         return reading
 
-    def forward(self, reading: Reading, output_hidden_states: bool = False) -> BodyOutput:
-        inputs = self.inputs(reading)
+    def forward(self, reading: Reading, copies: int = 1, output_hidden_states: bool = False) -> BodyOutput:
+        inputs = {name: given.expand(copies, -1) for name, given in self.inputs(reading).items()}
         return self.model.base_model.run(**inputs, output_hidden_states=output_hidden_states, use_cache=False)
 
     def finish(self, states: Tensor) -> Tensor:
@@ -224,11 +157,13 @@ class Subject:
                     undo.callback(watch(module, lambda look, place=place: reading.looks.__setitem__(place, look)))
             yield
 
-    def label_logits(self, body: BodyOutput, inputs: Mapping[str, Tensor]) -> Tensor:
-        """The scores of the labels: L."""
-        if hasattr(self.model, "last_tokens"):
-            return self.model.score(self.model.last_tokens(body, inputs["input_ids"]))[0]
-        return self.model.text_logits(body)[0]
+    def label_logits(self, reading: Reading, body: BodyOutput) -> Tensor:
+        """The scores of the labels, from one or several runs over a text: B L."""
+        if not hasattr(self.model, "last_tokens"):
+            return self.model.text_logits(body)
+        pads = self.model.config.pad_token_id is not None
+        ids = torch.tensor([reading.ids], device=self.model.device).expand(body.layout.batch, -1)
+        return self.model.score(self.model.last_tokens(body, ids if pads else None))
 
     def label(self, index: int) -> str:
         return str(self.model.config.id2label.get(index, index))

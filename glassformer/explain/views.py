@@ -14,7 +14,8 @@ from ..models.base import PreTrainedModel
 from ..nn.attention import Look
 from ..text.tokenizer import PreTrainedTokenizer
 from .pages import Attention, Page, Vectors, make_page
-from .subject import Reading, Subject
+from .reading import Part, Reading
+from .subject import Subject
 
 Layers = Sequence[Tensor]  # one for each layer, 1 H T S
 MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})  # how vocabularies write spaces and line ends
@@ -95,13 +96,14 @@ def neuron_view(
 ) -> Page | None:
     """How a weight comes about: query, keys, their product, the scores and their softmax, for any head.
 
-    `model` is any model of ours, the one of `transformers_neuron_view` or another.
+    `model` is any model of ours, the one of `transformers_neuron_view` or another. An encoder-decoder reads the first
+    sentence and writes the second, or its own text.
 
     >>> neuron_view(model, "bert", tokenizer, "The cat sat on the mat")             # doctest: +SKIP
     """
     if model_type is not None and model_type != model.config.model_type:
         raise InputError(f"model_type is {model_type!r}, and the model is a {model.config.model_type}")
-    reading = Subject(model, tokenizer).read(sentence_a, sentence_b)
+    reading = Subject.of(model, tokenizer).read(sentence_a, sentence_b)
     page = make_page(
         "neuron",
         attention_of_reading(reading),
@@ -132,20 +134,22 @@ def attention_of_reading(reading: Reading) -> dict[str, Attention]:
     return found
 
 
-def vectors_of_reading(reading: Reading) -> Vectors | None:
-    """Queries and keys for the neuron view; None where there are several kinds of attention."""
-    if len(reading.parts) > 1:
-        return None
+def vectors_of_reading(reading: Reading) -> dict[str, Vectors]:
+    """Queries and keys for the neuron view, of every kind of attention."""
+    return {name: vectors_of_part(reading, part) for name, part in reading.parts.items()}
+
+
+def vectors_of_part(reading: Reading, part: Part) -> Vectors:
     heads, biases, scales = {}, {}, {}
-    for layer, numbers in enumerate(reading.subject.heads):
-        look = reading.look(layer)
+    for layer, numbers in reading.subject.heads_of_part(part).items():
+        look = reading.look(layer, part.kind)
         scales[layer] = scale_of(look)
         bias = score_bias_of(look)
         for slot, head in enumerate(numbers):
             heads[layer, head] = look.q[:, slot], look.k[:, slot]
             if bias is not None:
                 biases[layer, head] = bias[slot]
-    return Vectors(heads, biases, scales, reading.subject.is_decoder)
+    return Vectors(heads, biases, scales, part.is_causal)
 
 
 def scale_of(look: Look) -> float:

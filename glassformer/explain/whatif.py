@@ -13,7 +13,7 @@ from ..errors import InputError
 from .lens import Guess, predict
 from .patch import patched
 from .places import layer_names
-from .subject import Reading
+from .reading import Reading
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def divergence(before: Reading, after: Reading, position: int) -> float | None:
     if subject.kind == "none":
         return None
     if subject.kind == "label":
-        scores = [subject.label_logits(reading.body, subject.inputs(reading)) for reading in (before, after)]
+        scores = [subject.label_logits(reading, reading.body)[0] for reading in (before, after)]
     else:
         scores = [reading.logits(position) for reading in (before, after)]
     first, second = (score.double().log_softmax(-1) for score in scores)

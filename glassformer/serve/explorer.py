@@ -21,15 +21,17 @@ from ..explain import attribution, lens, measures, whatif
 from ..explain.anatomy import anatomy
 from ..explain.pages import FOLDER as VIEWS
 from ..explain.pages import make_page
+from ..explain.reading import Part, Reading
 from ..explain.similarity import cka_table
-from ..explain.subject import Part, Reading, Subject
-from ..explain.views import attention_of_reading, scale_of, score_bias_of
+from ..explain.subject import Subject
+from ..explain.views import attention_of_reading, score_bias_of
+from ..generate.streaming import TextStream
 from . import asked as ask
 from .local import Answer, LocalServer, files_of
+from .told import describe, heads_in, overview, step_of, tokens_of
 
 PAGE = Path(__file__).parent / "page"
 KEPT = 6  # readings
-SIDE = 48  # of the small pictures
 MOST_POSITIONS = 64  # that the lens looks at in one go
 MOST_NEW = 200  # tokens that are written in one go
 
@@ -86,8 +88,8 @@ class Explorer:
         else:
             reading = subject.encode(text, pair)
             if asked.get("mask") is not None:
-                if subject.tokenizer.mask_token_id is None:
-                    raise InputError("this tokenizer has no mask token")
+                if subject.kind == "next" or subject.tokenizer.mask_token_id is None:
+                    raise InputError("this model knows no mask")
                 reading.ids[reading.place(ask.whole(asked, "mask"))] = subject.tokenizer.mask_token_id
                 reading = subject.of_ids(reading.ids, reading.segments, text, pair or None)
             number = self.keep(subject.run(reading))
@@ -98,9 +100,8 @@ class Explorer:
         return {"reading": number, **tokens_of(reading), "parts": parts}
 
     def thumbs(self, asked: Asked) -> Answer:
-        reading, number = self.reading(asked), ask.whole(asked, "reading")
-        self.part(asked, reading)
-        return Answer(self.overviews[number][ask.text(asked, "part", next(iter(reading.parts)))][1])
+        reading = self.reading(asked)
+        return Answer(self.overviews[ask.whole(asked, "reading")][self.part_name(asked, reading)][1])
 
     def head(self, asked: Asked) -> Answer:
         reading, layer, head = self.reading(asked), ask.whole(asked, "layer"), ask.whole(asked, "head")
@@ -109,20 +110,20 @@ class Explorer:
     def flow(self, asked: Asked) -> Answer:
         """The mean of a layer's heads, or rollout up to it."""
         reading, layer = self.reading(asked), ask.whole(asked, "layer")
-        weights = reading.weights(layer, kind=self.part(asked, reading).kind).float().mean(0)
+        name = self.part_name(asked, reading)
         if ask.text(asked, "what") == "rollout":
-            if len(reading.parts) > 1:
-                raise InputError("rollout follows one stack of layers; this model has two")
-            weights = measures.rollout(reading, layer)
-        return as_bytes(weights)
+            return as_bytes(measures.rollout(reading, layer, name))
+        return as_bytes(measures.mean_of_heads(reading, layer, reading.parts[name]))
+
+    def part_name(self, asked: Asked, reading: Reading) -> str:
+        """The kind of attention that is asked about; the first if none is named."""
+        name = ask.text(asked, "part", next(iter(reading.parts)))
+        if name not in reading.parts:
+            raise InputError(f"there is no attention {name!r}; there are {', '.join(reading.parts)}")
+        return name
 
     def part(self, asked: Asked, reading: Reading) -> Part:
-        """The kind of attention that is asked about; the first if none is named."""
-        parts = reading.parts
-        name = ask.text(asked, "part", next(iter(parts)))
-        if name not in parts:
-            raise InputError(f"there is no attention {name!r}; there are {', '.join(parts)}")
-        return parts[name]
+        return reading.parts[self.part_name(asked, reading)]
 
     def neuron(self, asked: Asked) -> Answer:
         """The query at `row`, all keys, what is added to its scores (zeros if nothing), its weights."""
@@ -220,7 +221,10 @@ class Explorer:
         written, start = subject.write(ask.text(asked, "text"), settings)
         whole = subject.run(written)
         steps = [{**step_of(whole, place), "chosen": whole.tokens[place]} for place in range(start, len(whole))]
-        return {"tokens": whole.tokens, "start": start, "steps": steps}
+        stream = TextStream(subject.writes_with)
+        pieces = [stream.put([i]) for i in whole.ids]
+        pieces[-1] += stream.end()
+        return {"tokens": whole.tokens, "pieces": pieces, "start": start, "steps": steps}
 
     def anatomy(self, asked: Asked) -> dict[str, Any]:
         return anatomy(self.subject(asked).model)
@@ -258,82 +262,6 @@ class Explorer:
             raise InputError("this text has been put away meanwhile: read it again")
         self.readings.move_to_end(number)
         return self.readings[number]
-
-
-def describe(subject: Subject) -> dict[str, Any]:
-    model = subject.model
-    return {
-        "name": subject.name,
-        "class": type(model).__name__,
-        "kind": subject.kind,
-        "decoder": subject.is_decoder,
-        "heads": subject.heads,
-        "parameters": model.num_parameters(),
-        "mask": subject.tokenizer.mask_token_id is not None,
-        "positions": model.config.max_position_embeddings,
-        "writes_beside": bool(model.config.is_encoder_decoder),
-    }
-
-
-def tokens_of(reading: Reading) -> dict[str, Any]:
-    return {
-        "tokens": reading.tokens,
-        "ids": reading.ids,
-        "special": reading.special,
-        "segments": reading.segments,
-    }
-
-
-@torch.no_grad()
-def overview(reading: Reading) -> dict[str, tuple[dict[str, Any], bytes]]:
-    """Of every kind of attention: its tokens, its layers, its heads with their measures, and small pictures of them.
-
-    One layer at a time, so that memory stays small.
-    """
-    found = {}
-    for name, part in reading.parts.items():
-        heads, pictures, layers = [], [], {}
-        separators = measures.separators_of(reading, part.right.ids)
-        for layer, numbers in reading.subject.heads_of_part(part).items():
-            weights, look = reading.weights(layer, kind=part.kind), reading.look(layer, part.kind)
-            values = {key: each.tolist() for key, each in measures.measure(weights, separators).items()}
-            pictures.append(measures.small(weights, SIDE))
-            layers[layer] = {
-                "heads": numbers,
-                "scale": scale_of(look),
-                "biased": look.score_bias is not None,
-                "size": look.q.shape[-1],
-            }
-            for slot, head in enumerate(numbers):
-                each = {key: one[slot] for key, one in values.items()}
-                heads.append({"layer": layer, "head": head, "measures": each})
-        rows, columns = pictures[0].shape[-2:]
-        about = {
-            "left": part.left._asdict(),
-            "right": part.right._asdict(),
-            "causal": part.is_causal,
-            "heads": heads,
-            "layers": layers,
-            "thumb": {"rows": rows, "columns": columns},
-        }
-        found[name] = about, b"".join(picture.numpy().tobytes() for picture in pictures)
-    return found
-
-
-def heads_in(reading: Reading) -> list[dict[str, Any]]:
-    """The heads of the first kind of attention, with their measures."""
-    return next(iter(overview(reading).values()))[0]["heads"]
-
-
-def step_of(reading: Reading, place: int) -> dict[str, Any]:
-    """The words that stood to choose from before `place`, and how likely the one there was."""
-    chances = reading.logits(place - 1).float().softmax(-1) if place else None
-    if chances is None:
-        return {"probability": None, "others": []}
-    best = chances.topk(min(5, len(chances)))
-    names = reading.subject.shown(best.indices.tolist())
-    others = [[name, p] for name, p in zip(names, best.values.tolist(), strict=True)]
-    return {"probability": chances[reading.ids[place]].item(), "others": others}
 
 
 def as_bytes(values: Tensor) -> Answer:

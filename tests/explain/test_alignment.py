@@ -125,6 +125,43 @@ def test_what_cannot_be_drawn_is_told(task, tmp_path):
         draw_alignment(seen, tmp_path / "one.txt")
     with pytest.raises(glassformer.InputError, match="did you mean 'encoder'"):
         draw_heads(seen, "encodr", tmp_path / "one.png")
-    config = RNNConfig(vocab_size=len(WORDS), hidden_size=8, num_hidden_layers=1, bos_token_id=2, eos_token_id=3)
-    with pytest.raises(glassformer.InputError, match="no attention in every layer"):
-        align(Translation(RNNForSeq2SeqLM(config), task.tokenizer, max_new_tokens=3), "a")
+
+
+def recurrent(task, **fields):
+    config = RNNConfig(
+        vocab_size=len(WORDS), hidden_size=8, num_hidden_layers=1, bos_token_id=2, eos_token_id=3, **fields
+    )
+    return Translation(RNNForSeq2SeqLM(config).eval(), task.tokenizer, max_new_tokens=3)
+
+
+@pytest.mark.parametrize("attention", ["bahdanau", "luong_general"])
+def test_a_recurrent_translator_has_an_alignment_too(task, tmp_path, attention):
+    pytest.importorskip("matplotlib")
+    seen = align(recurrent(task, attention=attention), "a b")
+    assert seen.mean.shape == (len(seen.target), 4)
+    torch.testing.assert_close(seen.mean.sum(-1), torch.ones(len(seen.target)))
+    assert alignment_page([seen]).count("<figure>") == 1
+    assert draw_alignment(seen, tmp_path / "one.svg").stat().st_size
+    with pytest.raises(glassformer.InputError, match="the encoder of this model has no self-attention"):
+        draw_heads(seen, "encoder", tmp_path / "one.png")
+
+
+def test_a_translator_that_never_looks_is_told(task):
+    with pytest.raises(glassformer.InputError, match="never looks at the source"):
+        align(recurrent(task, attention="without"), "a")
+
+
+def test_tokens_of_bytes_are_shown_as_what_they_spell():
+    tokenizer = glassformer.train_tokenizer(iter(["汤姆 läuft\n"] * 3), "bpe", vocab_size=300)
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_attention_heads=2,
+        num_hidden_layers=1,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    seen = align(Translation(TransformerForSeq2SeqLM(config).eval(), tokenizer, max_new_tokens=2), "汤姆 läuft")
+    assert "".join(seen.source) == "汤姆 läuft"
+    assert len(seen.source) < len("汤姆 läuft".encode())

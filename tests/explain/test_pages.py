@@ -18,6 +18,8 @@ import glassformer
 from glassformer import BertModel, head_view, model_view, neuron_view
 from glassformer.cli.main import main
 from glassformer.explain import pages
+from glassformer.explain.attribution import METHODS
+from glassformer.explain.measures import MEASURES
 from glassformer.transformers_neuron_view import BertModel as NeuronBert
 from glassformer.transformers_neuron_view import GPT2Model as NeuronGPT2
 
@@ -60,6 +62,17 @@ def test_modules_do_not_share_names():
     assert not re.search(r"^(import|export) ", script, re.MULTILINE)
     assert "innerHTML" not in script
     assert "http" not in script.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_every_word_is_said_in_two_languages():
+    """Words that no page says any more are dropped, and none is said that is not known."""
+    folders = [pages.FOLDER, pages.FOLDER.parents[1] / "serve/page"]
+    code = "\n".join(path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob("*.js")))
+    known = set(re.findall(r'"?([\w-]+)"?: \[\s*"[^"]*",\s*"[^"]*"\s*\]', code))
+    quoted = set(re.findall(r'"([\w-]+)"', code)) | {f"about-{kind}" for kind in ("none", "label", "mask", "next")}
+    assert {"heatMap", "occlusion", "rolloutParts"} <= known
+    assert not known - quoted - set(MEASURES) - set(METHODS) - {"encoder"}
+    assert not set(re.findall(r'say\("([\w-]+)"', code)) - known
 
 
 def test_the_policy_allows_only_the_pages_own_code():
@@ -318,6 +331,13 @@ def test_an_encoder_decoder_shows_three_kinds(chromium, tmp_path, capsys):
     assert "1 so → 1 the" in said
     value = float(re.search(r": ([\d.e-]+) \(row sum", said)[1])
     assert value == pytest.approx(out.cross_attentions[0][0, 0, 1, 1].item(), rel=2e-5)
+    for kind in ("cross", "decoder", "encoder"):  # the weights come out of queries and keys
+        page.get_by_label("Attention", exact=True).select_option(kind)
+        told = page.locator("section").nth(3).inner_text()
+        assert "add up to 1.000000" in told
+        assert float(re.search(r"model's own is ([\d.e+-]+)\.", told)[1]) < 1e-5
+    view = neuron_view(model, "transformer", tokenizer, "the cat sat", "so good", html_action="return")
+    assert '"cross"' in re.search(r'id="about">(.*?)</script>', view.html, re.DOTALL)[1]
     page.close()
     assert not eye.faults
     assert main(["see", str(folder), "the cat sat", "-o", str(path)]) == 0  # its own translation

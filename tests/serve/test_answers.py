@@ -150,11 +150,65 @@ def test_old_readings_are_put_away(explorer):
     assert b"read it again" in body
 
 
-def test_attribution_of_an_encoder_decoder_is_refused(translator):
-    read = told(translator, "read", text="the cat", pair="so good")
+def test_attribution_reaches_the_source_of_an_encoder_decoder(translator):
+    """Words that are hidden by hand change the answer as the scores say."""
+    read = told(translator, "read", text="the cat", pair="so good film")
     assert list(read["parts"]) == ["encoder", "decoder", "cross"]
-    code, _, body = question(translator[1], "attribute", {"reading": read["reading"], "method": "saliency"})
-    assert (code, b"encoder-decoder" in body) == (400, True)
+    asked = {"reading": read["reading"], "position": 1, "target": 7}
+    subject = translator[0].subjects[0]
+    model, source, target = subject.model, read["parts"]["encoder"]["left"]["ids"], read["ids"]
+
+    def answer(source=source, target=target):
+        with torch.no_grad():
+            scores = model(torch.tensor([source]), decoder_input_ids=torch.tensor([target])).logits[0, 1]
+        return scores.log_softmax(-1)[7].item()
+
+    found = told(translator, "attribute", method="occlusion", **asked)
+    assert found["tokens"] == ["[CLS]", "the", "cat", "[SEP]", *read["tokens"]]
+    assert found["source"] == 4
+    assert found["value"] == pytest.approx(answer(), abs=1e-5)
+    mask = subject.tokenizer.mask_token_id
+    hidden = [source[0], mask, *source[2:]], [target[0], mask, *target[2:]]
+    assert found["scores"][1] == pytest.approx(answer() - answer(source=hidden[0]), abs=1e-5)
+    assert found["scores"][5] == pytest.approx(answer() - answer(target=hidden[1]), abs=1e-5)
+    assert found["scores"][0] == found["scores"][3] == 0  # special tokens stay
+    summed = told(translator, "attribute", method="integrated-gradients", **asked)
+    assert abs(summed["gap"]) < 0.1
+    assert summed["scores"][6:] == pytest.approx([0, 0], abs=1e-6)  # what comes after the place is not seen
+    assert all(value > 0 for value in told(translator, "attribute", method="saliency", **asked)["scores"][:6])
+    code, _, body = question(translator[1], "attribute", {**asked, "method": "saliency", "target": 10**6})
+    assert (code, b"there are answers 0 to" in body) == (400, True)
+
+
+def test_rollout_follows_source_and_target(translator):
+    read = told(translator, "read", text="the cat sat", pair="so good")
+    asked = {"reading": read["reading"], "what": "rollout"}
+    reading = translator[0].readings[read["reading"]]
+    weights = {
+        (kind, layer): reading.weights(layer, kind=kind).mean(0)
+        for kind, layers in (("attention", range(5)), ("crossattention", range(2, 5)))
+        for layer in layers
+    }
+    size, long = len(reading.source.ids), len(reading.ids)
+    flow = torch.eye(size + long)  # one graph of all tokens, the source's first
+    for layer in range(5):
+        step = torch.eye(size + long)
+        here = slice(0, size) if layer < 2 else slice(size, None)
+        step[here, here] = (step[here, here] + weights["attention", layer]) / 2
+        flow = step @ flow
+        if layer >= 2:
+            step = torch.eye(size + long)
+            step[size:, size:] /= 2
+            step[size:, :size] = weights["crossattention", layer] / 2
+            flow = step @ flow
+        if layer in (0, 1):
+            assert numbers(translator, "flow", **asked, part="encoder", layer=layer) == pytest.approx(
+                flow[:size, :size].flatten().tolist(), abs=1e-6
+            )
+    for part, wanted in (("decoder", flow[size:, size:]), ("cross", flow[size:, :size])):
+        found = numbers(translator, "flow", **asked, part=part, layer=4)
+        assert found == pytest.approx(wanted.flatten().tolist(), abs=1e-6)
+    assert flow.sum(-1).tolist() == pytest.approx([1.0] * (size + long))
 
 
 def test_places_to_patch_are_those_of_the_layer(translator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -67,6 +68,7 @@ def test_values_under_the_pointer_are_the_models(page, hostile_subject):
     page.get_by_role("button", name="Head 2", exact=True).click()
     until(page, "document.querySelector('.told').textContent.includes('Layer 1 Head 2')")
     weights = reading.weights(1, [2])[0]
+    page.set_viewport_size({"width": 1200, "height": 1200})  # all of it in sight
     box = page.locator("canvas[role=application]").bounding_box()
     count, room = len(reading), page.evaluate("document.getElementById('panel').clientWidth")
     label = min(110, room * 0.25)  # the geometry of heat.js
@@ -201,6 +203,31 @@ def test_files_can_be_saved(page):
             assert content.startswith(b"<svg")
 
 
+def test_the_numbers_of_a_view_are_saved(page):
+    for view, has in (
+        ("predict", "probability"),
+        ("lens", "probability"),
+        ("whatif", "moved"),
+        ("attribute", "scores"),
+    ):
+        show(page, view)
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name="JSON", exact=True).click()
+        saved = json.loads(waiting.value.path().read_text(encoding="utf-8"))
+        assert (saved["view"], saved["text"]) == (view, TEXT)
+        assert f'"{has}": ' in json.dumps(saved["found"])
+
+
+def test_what_cannot_be_saved_is_told(page):
+    show(page, "anatomy")
+    page.get_by_role("button", name="PNG", exact=True).click()
+    assert "no such drawing" in page.inner_text(".error")
+    show(page, "compare")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="SVG", exact=True).click()
+    assert waiting.value.path().read_text(encoding="utf-8").count("<rect") == 16  # of every layer with every other
+
+
 def test_generation_plays(chromium, writer):
     for page in opened(chromium, writer[1]):
         show(page, "generate")
@@ -232,7 +259,8 @@ def test_an_encoder_decoder_has_three_kinds_of_attention(chromium, translator):
     subject = explorer.subjects[0]
     reading = subject.read("the cat sat on the mat", "so good")
     for page in opened(chromium, address):
-        assert page.locator(".token bdi").all_inner_texts() == ["[CLS]", "so", "good"]
+        assert page.locator("button.token bdi").all_inner_texts() == ["[CLS]", "so", "good"]
+        assert page.locator(".source bdi").all_inner_texts() == reading.source.tokens
         show(page, "heat")
         page.get_by_label("Attention", exact=True).select_option("cross")
         until(page, "document.querySelector('.told').textContent.includes('Layer 2')")
@@ -242,8 +270,15 @@ def test_an_encoder_decoder_has_three_kinds_of_attention(chromium, translator):
         said = page.inner_text(".told")
         value = float(re.search(r": 1 so → 1 the: ([\d.e-]+) \(row sum ([\d.]+)\)", said)[1])
         assert value == pytest.approx(reading.weights(2, [0], "crossattention")[0, 1, 1].item(), rel=2e-5)
-        for view in ("heads", "arcs", "neuron", "predict", "lens", "whatif", "compare", "generate", "anatomy"):
+        page.get_by_label("Show", exact=True).select_option("rollout")
+        until(page, "document.querySelector('.told').textContent.includes('rollout')")
+        assert "rows of both together add up to 1" in page.inner_text("#panel")
+        for view in VIEWS:
             show(page, view)
+        show(page, "attribute")
+        scored = page.locator(".scored")
+        assert scored.nth(0).locator("bdi").all_inner_texts() == reading.source.tokens
+        assert scored.nth(1).locator("bdi").all_inner_texts() == reading.tokens
         page.click("#tab-neuron")
         until(page, "document.getElementById('panel').textContent.includes('add up to 1.000000')")
         page.get_by_label("Attention", exact=True).select_option("decoder")

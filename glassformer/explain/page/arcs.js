@@ -11,7 +11,7 @@ export class Arcs {
     this.base = make("canvas", { "aria-hidden": "true" });
     this.labels = make("canvas", { "aria-hidden": "true" });
     this.top = make("canvas", { tabIndex: 0, role: "application" });
-    this.told = make("p", { className: "told", role: "status", "aria-live": "polite" });
+    this.told = make("p", { className: "told last", role: "status", "aria-live": "polite" });
     root.append(make("div", { className: "layers" }, this.base, this.labels, this.top), this.told,
       make("p", { className: "hint", textContent: say("keysHelp") }));
     this.root = root;

@@ -14,9 +14,12 @@ export function make(tag, properties = {}, ...children) {
 // Characters that steer a page's text, such as those that turn its direction, are spelt out.
 const STEERING = /[\u0000-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
+export function harmless(text) {
+  return text.replace(/\n/g, "⏎").replace(STEERING, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 export function visible(token) {
-  const spelt = token.replace(/\n/g, "⏎").replace(STEERING, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
-  return spelt.replace(/^ +| +$/g, (spaces) => "·".repeat(spaces.length)) || "∅";
+  return harmless(token).replace(/^ +| +$/g, (spaces) => "·".repeat(spaces.length)) || "∅";
 }
 
 export function labelled(label, input) {

@@ -4,17 +4,19 @@ import { make } from "./build.js";
 import { onTheme, paper, picture, ramp } from "./paint.js";
 import { say } from "./words.js";
 
-const SIDE = 56;
+const [SMALLEST, LARGEST, AROUND] = [14, 64, 12]; // pixels of a picture, and of what stands around it
 
 export class Grid {
   // chosen(layer, head, several) is called when a head is chosen; several: it joins those chosen already
   constructor(root, chosen) {
     this.root = root;
+    this.root.classList.add("scrolled");
     this.chosen = chosen;
     this.order = "layer";
     this.cells = [];
     this.root.addEventListener("keydown", (event) => this.key(event));
     onTheme(() => this.paint());
+    new ResizeObserver(() => this.paint()).observe(root);
   }
 
   // heads: [{layer, head, measures}]; bytes: their pictures one behind the other, rows x columns each
@@ -28,10 +30,11 @@ export class Grid {
     if (this.order !== "layer") cells.sort((a, b) => b.measures[this.order] - a.measures[this.order]);
     const layers = this.order === "layer" ? [...new Set(cells.map((cell) => cell.layer))] : [null];
     this.cells = [];
+    this.widest = Math.max(...layers.map((layer) => cells.filter((cell) => cell.layer === layer).length));
     this.root.replaceChildren(...layers.map((layer) => {
       const row = cells.filter((cell) => layer === null || cell.layer === layer);
       const line = make("div", { className: layer === null ? "heads sorted" : "heads" },
-        make("span", { className: "number", textContent: layer === null ? "" : String(layer) }));
+        layer === null ? null : make("span", { className: "number", textContent: String(layer) }));
       for (const cell of row) {
         cell.button = this.button(cell);
         this.cells.push(cell);
@@ -59,12 +62,19 @@ export class Grid {
   paint() {
     const colours = ramp();
     const size = this.rows * this.columns;
+    const side = this.side();
     for (const { canvas, place } of this.cells) {
-      const pen = paper(canvas, SIDE, Math.max(8, Math.round((SIDE * this.rows) / this.columns)));
-      pen.imageSmoothingEnabled = this.columns > SIDE;
+      const pen = paper(canvas, side, Math.max(8, Math.round((side * this.rows) / this.columns)));
+      pen.imageSmoothingEnabled = this.columns > side;
       const bytes = this.bytes.subarray(place * size, (place + 1) * size);
-      pen.drawImage(picture(bytes, this.rows, this.columns, colours), 0, 0, SIDE, (SIDE * this.rows) / this.columns);
+      pen.drawImage(picture(bytes, this.rows, this.columns, colours), 0, 0, side, (side * this.rows) / this.columns);
     }
+  }
+
+  // How wide a picture can be so that the heads of a layer stand in one row.
+  side() {
+    const room = Math.floor((this.root.clientWidth - 32) / this.widest);
+    return Math.max(SMALLEST, Math.min(LARGEST, room - AROUND));
   }
 
   // chosen heads: [[layer, head], ...]

@@ -5,6 +5,7 @@ import { clipped, colour, onTheme, paper, picture, ramp } from "./paint.js";
 import { say } from "./words.js";
 
 const LOWEST = 1e-6; // the weight at which the log scale begins
+const HIGHEST = 80; // of the names above the columns
 const SLANT = 44; // room on the right for the slanted names of the last columns
 
 export class Heat {
@@ -43,7 +44,7 @@ export class Heat {
     this.label = Math.min(110, room * 0.25);
     this.cell = Math.max(1, Math.min(26, Math.floor((room - this.label - SLANT) / this.columns)));
     this.width = this.label + this.cell * this.columns + SLANT;
-    this.head = this.cell >= 9 ? 80 : 6;
+    this.head = this.cell >= 9 ? this.slant() : 6;
     this.height = this.head + this.cell * this.rows + 4;
     const pen = paper(this.base, this.width, this.height);
     pen.imageSmoothingEnabled = false;
@@ -52,6 +53,18 @@ export class Heat {
     pen.strokeRect(this.label - 0.5, this.head - 0.5, this.cell * this.columns + 1, this.cell * this.rows + 1);
     if (this.cell >= 9) this.names(pen);
     this.over();
+  }
+
+  // How high the slanted names of the columns are.
+  slant() {
+    const pen = this.base.getContext("2d");
+    pen.font = this.font();
+    const widest = Math.max(...this.right.map((token) => pen.measureText(visible(token)).width));
+    return Math.min(HIGHEST, Math.ceil(widest * 0.87) + 14); // the sine of the slant
+  }
+
+  font() {
+    return `${Math.min(13, this.cell)}px system-ui, sans-serif`;
   }
 
   picture() {
@@ -66,7 +79,7 @@ export class Heat {
   }
 
   names(pen) {
-    pen.font = `${Math.min(13, this.cell)}px system-ui, sans-serif`;
+    pen.font = this.font();
     pen.fillStyle = colour("ink");
     pen.textBaseline = "middle";
     pen.textAlign = "right";

@@ -65,8 +65,8 @@ export class Neuron {
     const { query, keys, bias, hidden, right, weights } = this.data;
     const size = query.length;
     this.top = 44;
-    const room = Math.max(560, this.root.clientWidth || 800);
-    const label = 90, numbers = bias ? 370 : 300;
+    const room = Math.max(680, this.root.clientWidth || 800);
+    const label = 90, numbers = bias ? 420 : 340;
     const strip = (room - label - numbers - 30) / 2;
     this.width = room;
     this.height = this.top + right.length * ROW + 6;

@@ -163,13 +163,13 @@ class Page {
 
   showNeuron({ head, weights, columns }) {
     const { left, right } = this.part;
-    const { queries, keys, bias, size } = this.source.vectors(this.layer, head);
-    const place = this.query;
+    const { queries, keys, bias, size } = this.source.vectors(this.kind, this.layer, head);
+    const place = Math.min(this.query, left.length - 1);
     this.queryPicker.replaceChildren(choice(say("query"), left.map((token, i) => [i, `${i} ${visible(token)}`]), place, (value) => {
       this.query = Number(value);
       this.showNeuron({ head, weights, columns });
     }));
-    const { scale, causal } = this.about.vectors;
+    const { scale, causal } = this.about.vectors[this.kind];
     this.neuron.show({
       query: queries.subarray(place * size, (place + 1) * size), keys, scale: scale[`${this.layer}`],
       bias: bias && bias.subarray(place * columns, (place + 1) * columns),

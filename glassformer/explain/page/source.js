@@ -28,8 +28,8 @@ export class PageSource {
   }
 
   // Queries (T x D), keys (S x D) and what is added to scores (T x S, or null) of one head, where the page has them.
-  vectors(layer, head) {
-    const { size, first, rows, columns, places, biased } = this.about.vectors;
+  vectors(kind, layer, head) {
+    const { size, first, rows, columns, places, biased } = this.about.vectors[kind];
     const both = (rows + columns) * size;
     const each = both + (biased ? rows * columns : 0);
     const all = new Float32Array(this.buffer, 4 * (first + places[`${layer}.${head}`] * each), each);

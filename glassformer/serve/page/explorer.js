@@ -1,15 +1,14 @@
 // The explorer: a text, its tokens, and one view at a time of what the model makes of them.
 
 import { askBytes, askJson, askNumbers } from "./api.js";
-import { button, choice, make, visible } from "./build.js";
-import { colour } from "./paint.js";
+import { button, make, visible } from "./build.js";
+import { header } from "./frame.js";
 import { arcsPanel, headsPanel, heatPanel, neuronPanel } from "./panels_attention.js";
 import { lensPanel, predictPanel } from "./panels_answers.js";
 import { attributePanel, whatIfPanel } from "./panels_causes.js";
 import { comparePanel } from "./panel_compare.js";
 import { generatePanel } from "./panel_generate.js";
 import { anatomyPanel } from "./panel_anatomy.js";
-import { download, downloadPng } from "./save.js";
 import { readState, writeState } from "./state.js";
 import { say, speak } from "./words.js";
 import "./texts.js";
@@ -66,59 +65,14 @@ class Explorer {
     if (state.theme === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = state.theme;
     this.chips = make("div", { className: "tokens", role: "group", "aria-label": say("tokens") });
+    this.source = make("div", { className: "tokens source", role: "group", "aria-label": say("sourceTokens") });
     this.problem = make("p", { className: "error", role: "alert" });
     this.panel = make("div", { role: "tabpanel", id: "panel", tabIndex: -1 });
-    this.root.replaceChildren(this.header(), this.fields(), this.chips, this.problem, this.tabs(), this.panel);
+    this.root.replaceChildren(header(this), this.fields(), this.source, this.chips, this.problem, this.tabs(), this.panel);
     if (this.reading) {
       this.showTokens(this.reading);
       this.open();
     }
-  }
-
-  header() {
-    const { state, about } = this;
-    const redo = (name) => (value) => {
-      state[name] = value;
-      writeState(state);
-      this.build();
-    };
-    const { name, parameters, heads } = this.model;
-    return make("header", {},
-      make("div", {}, make("h1", { textContent: say("title") }),
-        make("span", { className: "model", textContent:
-          `${name} (${this.model.class}), ${heads.length} ${say("layers")}, ${parameters.toLocaleString()} ${say("parameters")}` })),
-      make("div", { className: "controls" },
-        about.models.length > 1 ? choice(say("model"), about.models.map((model, i) => [i, model.name]), state.model, async (value) => {
-          state.model = Number(value);
-          this.build();
-          await this.read();
-        }) : null,
-        choice(say("language"), [["en", "English"], ["zh", "中文"]], state.language, redo("language")),
-        choice(say("theme"), [["auto", say("auto")], ["light", say("light")], ["dark", say("dark")]], state.theme, redo("theme")),
-        this.exports()));
-  }
-
-  exports() {
-    const copy = button(say("copyLink"), async () => {
-      await navigator.clipboard.writeText(location.href);
-      copy.textContent = say("copied");
-    });
-    return make("div", { className: "exports", role: "group", "aria-label": say("export") }, copy,
-      button("HTML", () => this.safely(async () => {
-        const { layer, heads, language } = this.state;
-        download("attention.html", new Blob([await askBytes("page", { reading: this.reading.reading, layer, heads, language })]));
-      }), { title: say("page") }),
-      button("PNG", () => {
-        const canvas = this.shown?.canvas?.() ?? this.panel.querySelector("canvas");
-        if (canvas) downloadPng("view.png", canvas, colour("paper"));
-      }),
-      button("SVG", () => this.shown?.svg && download("view.svg", this.shown.svg(), "image/svg+xml")),
-      button("JSON", () => this.safely(async () => {
-        const { layer, heads } = this.state;
-        const values = [];
-        for (const head of heads) values.push({ head, weights: Array.from(await this.head(layer, head)) });
-        download("view.json", JSON.stringify({ ...this.state, tokens: this.reading.tokens, ids: this.reading.ids, values }), "application/json");
-      })));
   }
 
   fields() {
@@ -167,7 +121,7 @@ class Explorer {
 
   async take() {
     clearTimeout(this.waiting);
-    Object.assign(this.state, { text: this.textField.value, pair: this.pairField?.value ?? "", mask: null });
+    Object.assign(this.state, { text: this.textField.value, pair: this.pairField?.value ?? "", mask: null, target: null });
     await this.read();
   }
 
@@ -185,14 +139,18 @@ class Explorer {
       await this.pictures();
       const { state } = this;
       Object.assign(state, this.there(state.layer, state.heads));
-      state.position = Math.min(state.position, reading.tokens.length - 1);
+      const last = reading.tokens.length - 1;
+      state.position = Math.min(state.position ?? (this.model.kind === "next" ? last : 0), last);
       writeState(state);
       this.showTokens(reading);
       this.open();
     });
   }
 
-  showTokens({ tokens, ids, special, segments }) {
+  showTokens({ tokens, ids, special, segments, source }) {
+    this.source.replaceChildren(...(source?.tokens ?? []).map((token, place) => make("span", {
+      className: `token${source.special[place] ? " special" : ""}`,
+    }, make("bdi", { textContent: visible(token) }), make("small", { textContent: String(source.ids[place]) }))));
     this.chips.replaceChildren(...tokens.map((token, place) => make("button", {
       type: "button", title: `${place}: ${visible(token)} (${ids[place]})`, "aria-pressed": String(place === this.state.position),
       className: `token${special[place] ? " special" : ""}${segments[place] ? " second" : ""}`,
@@ -206,6 +164,7 @@ class Explorer {
   set(changes) {
     const { view, position } = this.state;
     Object.assign(this.state, changes);
+    if (position !== this.state.position) this.state.target = null; // another place, another answer
     writeState(this.state);
     if (position !== this.state.position) {
       [...this.chips.children].forEach((chip, place) => chip.setAttribute("aria-pressed", String(place === this.state.position)));

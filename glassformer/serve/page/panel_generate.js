@@ -1,7 +1,7 @@
 // Generation, played back: each new word with the words that stood beside it.
 
 import { askJson } from "./api.js";
-import { button, labelled, make, slider, table, tick, visible } from "./build.js";
+import { button, harmless, labelled, make, slider, table, tick, visible } from "./build.js";
 import { share } from "./panels_answers.js";
 import { say } from "./words.js";
 
@@ -35,12 +35,12 @@ export function generatePanel(app, root) {
     }, BEAT);
   });
   const draw = () => {
-    const { tokens, start, steps } = found;
-    const words = tokens.slice(0, start + at + 1).map((token, i) => make("span", {
-      className: i < start ? "" : i === start + at ? "new here" : "new", textContent: i < start ? token : visible(token),
+    const { pieces, start, steps } = found;
+    const words = pieces.slice(0, start + at + 1).map((piece, i) => make("span", {
+      className: i < start ? "" : i === start + at ? "new here" : "new", textContent: harmless(piece),
     }));
     const now = steps[at];
-    const rows = now.others.map(([name, chance]) => [visible(name), chance.toFixed(5), share(chance), name === now.chosen ? "←" : ""]);
+    const rows = now.others.map(([name, chance]) => [visible(name), chance.toFixed(5), share(chance, now.others[0][1]), name === now.chosen ? "←" : ""]);
     place.replaceChildren(make("p", { className: "written", dir: "auto" }, ...words),
       make("p", { className: "told", role: "status", textContent: `${at + 1} / ${steps.length}: ${visible(now.chosen)} ${now.probability?.toFixed(5) ?? ""}` }),
       table(say("predictions"), [say("guess"), say("probability"), "", ""], rows));
@@ -61,5 +61,5 @@ export function generatePanel(app, root) {
       labelled(say("seed"), seed)),
     make("div", { className: "controls" }, button(say("write"), () => app.safely(write), { id: "write" }), play,
       button(say("back"), () => found && step(-1)), button(say("forward"), () => found && step(1))), place);
-  return { update: (changes) => (Object.keys(changes).length ? undefined : write()) };
+  return { update: (changes) => (Object.keys(changes).length ? undefined : write()), found: () => found };
 }

@@ -28,9 +28,10 @@ export function predictPanel(app, root) {
   root.append(bar, place);
   let last = new Map(); // what the predictions were before the latest change
   let now = new Map();
+  let guesses = [];
   const draw = async () => {
     const { reading } = app.reading;
-    const { guesses } = await askJson("predict", { reading, position: app.state.position, count: 12, ...settings });
+    ({ guesses } = await askJson("predict", { reading, position: app.state.position, count: 12, ...settings }));
     last = now;
     now = new Map(guesses.map((guess) => [guess.id, guess.probability]));
     const shift = ({ id, probability }) => {
@@ -38,9 +39,10 @@ export function predictPanel(app, root) {
       const by = probability - last.get(id);
       return Math.abs(by) < 5e-5 ? "" : make("span", { className: by > 0 ? "up" : "down", textContent: `${by > 0 ? "+" : ""}${by.toFixed(4)}` });
     };
+    const most = Math.max(...guesses.map((guess) => guess.narrowed));
     const header = [app.model.kind === "label" ? say("label") : say("guess"), say("probability"), "", say("narrowed"), say("changed")];
     place.replaceChildren(table(say("predictions"), header, guesses.map((guess) => [
-      visible(guess.text), guess.probability.toFixed(5), share(guess.narrowed), guess.narrowed.toFixed(5), shift(guess)])));
+      visible(guess.text), guess.probability.toFixed(5), share(guess.narrowed, most), guess.narrowed.toFixed(5), shift(guess)])));
   };
   const move = (name) => (value) => {
     settings[name] = value;
@@ -61,6 +63,7 @@ export function predictPanel(app, root) {
         })] : []), ...sliders);
       await draw();
     },
+    found: () => guesses,
   };
 }
 
@@ -74,13 +77,14 @@ export function lensPanel(app, root) {
   const place = make("div", { className: "wide lens" });
   const bar = make("div", { className: "controls" });
   root.append(make("p", { className: "note", textContent: say("lensNote") }), bar, place);
+  let layers = [];
   return {
     async update() {
       bar.replaceChildren(tokenPicker(app));
       const { tokens, reading } = app.reading;
       const first = Math.max(0, Math.min(app.state.position - AROUND / 2, tokens.length - AROUND));
       const positions = tokens.map((_, i) => i).slice(first, first + AROUND);
-      const { layers } = await askJson("lens", { reading, positions });
+      ({ layers } = await askJson("lens", { reading, positions }));
       const [r, g, b] = triple(colour("strong"));
       const cell = (guesses) => {
         const span = make("span", {
@@ -93,5 +97,6 @@ export function lensPanel(app, root) {
       const rows = layers.map((row, layer) => [String(layer), ...row.map(cell)]).reverse();
       place.replaceChildren(table(`${say("lens")}: ${say("around")}`, [say("layer"), ...positions.map((i) => visible(tokens[i]))], rows));
     },
+    found: () => layers,
   };
 }

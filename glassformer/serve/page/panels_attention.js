@@ -40,17 +40,18 @@ export function headPicker(app, several = true) {
 
 export function headsPanel(app, root) {
   const told = make("p", { className: "told", role: "status" });
-  const [place, kind] = [make("div"), make("div", { className: "controls" })];
+  const [place, one, kind] = [make("div"), make("div"), make("div", { className: "controls" })];
   const grid = new Grid(place, (layer, head, several) => app.choose(layer, head, several));
   const orders = [["layer", say("byLayer")], ...app.about.measures.map((name) => [name, say(name)])];
   root.append(kind,
     make("div", { className: "controls" }, choice(say("sort"), orders, app.state.sort, (sort) => app.set({ sort })),
       make("span", { className: "hint", textContent: say("chooseHeads") })),
-    told, place);
+    told, make("div", { className: "sides" }, place, one));
+  const heat = new Heat(one);
   let drawn = null;
   return {
     async update(changes) {
-      const { heads, thumb } = app.part;
+      const { heads, thumb, left, right } = app.part;
       if (drawn !== app.partName || "sort" in changes) {
         drawn = app.partName;
         if (Object.keys(app.reading.parts).length > 1) kind.replaceChildren(partPicker(app));
@@ -59,10 +60,13 @@ export function headsPanel(app, root) {
       }
       const { layer, heads: chosen } = app.state;
       grid.mark(chosen.map((head) => [layer, head]));
-      const one = heads.find((each) => each.layer === layer && each.head === chosen.at(-1));
-      told.textContent = one ? `${say("layer")} ${layer} ${say("head")} ${one.head}: ` +
-        Object.entries(one.measures).map(([name, value]) => `${say(name)} ${value.toFixed(3)}`).join(", ") : "";
+      const { head, measures } = heads.find((each) => each.layer === layer && each.head === chosen.at(-1));
+      const name = `${say("layer")} ${layer} ${say("head")} ${head}`;
+      told.textContent = `${name}: ${Object.entries(measures).map(([key, value]) => `${say(key)} ${value.toFixed(3)}`).join(", ")}`;
+      heat.show({ weights: await app.head(layer, head), rows: left.tokens.length, columns: right.tokens.length, left: left.tokens, right: right.tokens, name });
     },
+    canvas: () => heat.base,
+    svg: () => heat.svg(),
   };
 }
 
@@ -103,11 +107,10 @@ export function arcsPanel(app, root) {
 export function heatPanel(app, root) {
   const picker = headPicker(app, false);
   const kinds = [["head", say("oneHead")], ["mean", say("headMean")], ["rollout", say("rollout")]];
-  if (Object.keys(app.reading.parts).length > 1) kinds.pop();
-  const place = make("div");
+  const [place, note] = [make("div"), make("p", { className: "note", textContent: say("rolloutParts") })];
   root.append(picker.bar, make("div", { className: "controls" },
     choice(say("show"), kinds, app.state.what, (what) => app.set({ what })),
-    tick(say("logScale"), app.state.log, (log) => app.set({ log }))), place);
+    tick(say("logScale"), app.state.log, (log) => app.set({ log }))), note, place);
   const heat = new Heat(place);
   return {
     async update() {
@@ -115,6 +118,7 @@ export function heatPanel(app, root) {
       const { layer, heads, what, log } = app.state;
       const [{ left, right }, { reading }, part] = [app.part, app.reading, app.partName];
       const head = heads.at(-1);
+      note.hidden = what !== "rollout" || !["decoder", "cross"].includes(part);
       const weights = what === "head" ? await app.head(layer, head) : await askNumbers("flow", { reading, part, layer, what });
       const shown = kinds.find(([kind]) => kind === what)?.[1] ?? what;
       const name = `${say("layer")} ${layer}${what === "head" ? ` ${say("head")} ${head}` : `, ${shown}`}`;

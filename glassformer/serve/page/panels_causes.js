@@ -8,12 +8,12 @@ import { share, tokenPicker } from "./panels_answers.js";
 import { say } from "./words.js";
 
 // Tokens on a ground as strong as their numbers, with the numbers beneath.
-function scored(tokens, scores, digits = 4) {
-  const most = Math.max(1e-12, ...scores.map(Math.abs));
+function scored(tokens, scores, all = scores) {
+  const most = Math.max(1e-12, ...all.map(Math.abs));
   const [plus, minus] = [triple(colour("strong")), triple(colour("minus"))];
   return make("div", { className: "scored" }, ...tokens.map((token, i) => {
     const [r, g, b] = scores[i] < 0 ? minus : plus;
-    const box = make("span", {}, make("bdi", { textContent: visible(token) }), make("small", { textContent: scores[i].toFixed(digits) }));
+    const box = make("span", {}, make("bdi", { textContent: visible(token) }), make("small", { textContent: scores[i].toFixed(4) }));
     box.style.background = `rgb(${r} ${g} ${b} / ${((Math.abs(scores[i]) / most) * 0.6).toFixed(3)})`;
     return box;
   }));
@@ -23,6 +23,7 @@ export function whatIfPanel(app, root) {
   const picker = headPicker(app);
   const plan = { factor: 0, heads: {}, skip: new Set(), source: "", layer: 0, here: "", there: "" };
   const result = make("div");
+  let found = null;
   const kept = make("p", { className: "hint" });
   // Heads that were changed before, with those that are chosen now: {heads, cross_heads}, each {layer: {head: factor}}.
   const changed = () => {
@@ -54,12 +55,13 @@ export function whatIfPanel(app, root) {
       Object.assign(question, { source: plan.source, layer: plan.layer });
       if (plan.here !== "" && plan.there !== "") Object.assign(question, { here: Number(plan.here), there: Number(plan.there) });
     }
-    const found = await askJson("change", question);
-    const guesses = (list) => list.slice(0, 8).map((guess) => [visible(guess.text), guess.probability.toFixed(5), share(guess.probability)]);
+    found = await askJson("change", question);
+    const most = Math.max(0, ...[...found.before, ...found.after].map((guess) => guess.probability));
+    const guesses = (list) => list.slice(0, 8).map((guess) => [visible(guess.text), guess.probability.toFixed(5), share(guess.probability, most)]);
     result.replaceChildren(
-      ...(found.divergence === null ? [] : [make("p", { className: "told", textContent: say("divergence", found.divergence.toFixed(4)) }),
+      ...(found.divergence === null ? [] : [make("p", { className: "told", textContent: say("divergence", found.divergence.toPrecision(3)) }),
         make("div", { className: "columns" }, ...["before", "after"].map((when) =>
-          table(say(when), [say("guess"), say("probability"), ""], guesses(found[when]))))]),
+          table(say(when), [say(app.model.kind === "label" ? "label" : "guess"), say("probability"), ""], guesses(found[when]))))]),
       make("h2", { textContent: say("movedBy") }), scored(app.reading.tokens, found.moved));
   };
   root.append(picker.bar, make("div", { className: "controls" },
@@ -79,6 +81,7 @@ export function whatIfPanel(app, root) {
       picker.draw();
       await run();
     },
+    found: () => found,
   };
 }
 
@@ -86,17 +89,32 @@ export function attributePanel(app, root) {
   const bar = make("div", { className: "controls" });
   const place = make("div");
   root.append(bar, make("p", { className: "note", textContent: say("honest") }), place);
+  const { kind } = app.model;
+  let found = null;
+  // The word or label that is asked about: the likeliest, or one of those that come next.
+  const targetPicker = async () => {
+    const { position, target } = app.state;
+    const { guesses } = await askJson("predict", { reading: app.reading.reading, position, count: 12 });
+    const names = guesses.map((guess) => [guess.id, `${visible(guess.text)} ${guess.probability.toFixed(4)}`]);
+    return choice(say("answer"), [["", say("likeliest")], ...names], target ?? "", (id) => app.set({ target: id === "" ? null : Number(id) }));
+  };
   return {
     async update() {
-      const { method, position } = app.state;
-      bar.replaceChildren(choice(say("method"), Object.keys(app.about.methods).map((name) => [name, name]), method, (value) => app.set({ method: value })),
-        tokenPicker(app));
-      const found = await askJson("attribute", { reading: app.reading.reading, method, position });
+      const { method, position, target } = app.state;
+      const pickers = [choice(say("method"), Object.keys(app.about.methods).map((name) => [name, name]), method, (value) => app.set({ method: value }))];
+      if (kind !== "label") pickers.push(tokenPicker(app));
+      if (kind !== "none") pickers.push(await targetPicker());
+      bar.replaceChildren(...pickers);
+      found = await askJson("attribute", { reading: app.reading.reading, method, position, target });
+      const parts = found.source ? [[say("text"), 0, found.source], [say("written"), found.source]] : [["", 0]];
       place.replaceChildren(
         make("p", { className: "note", textContent: `${method}: ${say(method, app.about.methods[method])}` }),
-        make("p", { className: "told", textContent: `${say("about", found.target)}: ${found.value.toFixed(4)}` }),
-        scored(app.reading.tokens, found.scores),
+        make("p", { className: "told", textContent:
+          `${say(`about-${kind}`, visible(found.word), position, visible(app.reading.tokens[position]))}: ${found.value.toFixed(4)}` }),
+        ...parts.flatMap(([name, ...range]) => [make("h2", { textContent: name }),
+          scored(found.tokens.slice(...range), found.scores.slice(...range), found.scores)]),
         ...(found.gap === null ? [] : [make("p", { className: "hint", textContent: say("gap", found.gap.toFixed(4)) })]));
     },
+    found: () => found,
   };
 }

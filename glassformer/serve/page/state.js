@@ -2,7 +2,7 @@
 
 export const START = {
   text: "", pair: "", view: "heads", part: "", layer: 0, heads: [0], sort: "layer", threshold: 0.02, special: false, filter: "all",
-  what: "head", log: false, position: 0, mask: null, model: 0, method: "integrated-gradients", other: "", theme: "auto",
+  what: "head", log: false, position: null, mask: null, target: null, model: 0, method: "integrated-gradients", other: "", theme: "auto",
   language: navigator.language?.startsWith("zh") ? "zh" : "en",
 };
 

@@ -1,0 +1,105 @@
+"""What a layer costs as texts get longer, and how far it sees: recurrent, convolutional, attention.
+
+The table that tutorials assert, measured: one layer reads one text, forward and backward.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ..models.transformer_layers import EncoderLayer
+from .alignment import pyplot, save
+
+WIDTH, HEADS, KERNEL = 256, 4, 3
+LAYERS = ("recurrent", "convolutional", "attention")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One layer and one text."""
+
+    layer: str
+    words: int
+    seconds: float
+    steps: int  # products that must wait for each other; follows from the layer's definition
+    layers_to_meet: int  # after which the ends of a text can know of each other; so does this
+    sees: float  # how much the last output changes with the first word, beside how much with the last word
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.GRU(WIDTH, WIDTH, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.rnn(x)[0]
+
+
+class Convolutional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(WIDTH, WIDTH, KERNEL, padding=KERNEL // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.convolution(x.transpose(1, 2)).relu().transpose(1, 2)
+
+
+def measure_lengths(lengths: Sequence[int], rounds: int = 3) -> Iterator[Cost]:
+    """Every layer, its weights drawn and not trained, on texts of every length."""
+    torch.manual_seed(0)
+    layers = (Recurrent(), Convolutional(), EncoderLayer(WIDTH, HEADS, 4 * WIDTH, 0.0))
+    for name, layer in zip(LAYERS, layers, strict=True):
+        for length in lengths:
+            x = torch.randn(1, length, WIDTH)
+            yield Cost(name, length, seconds(layer, x, rounds), *steps_of(name, length), reach(layer, x))
+
+
+def steps_of(name: str, length: int) -> tuple[int, int]:
+    """(products that wait for each other in one layer, layers until the ends of a text meet)
+
+    >>> steps_of("convolutional", 9)
+    (1, 8)
+    """
+    if name == "convolutional":
+        return 1, -(-(length - 1) // (KERNEL // 2))
+    return (length if name == "recurrent" else 1), 1
+
+
+def seconds(layer: nn.Module, x: Tensor, rounds: int) -> float:
+    """The median time of several rounds, after one to warm up."""
+    taken = []
+    for _ in range(rounds + 1):
+        start = time.perf_counter()
+        layer(x).sum().backward()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken[1:])
+
+
+def reach(layer: nn.Module, x: Tensor) -> float:
+    """How much the first word counts for the last output, beside the last word."""
+    x = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(layer(x)[0, -1].square().sum(), x)
+    return float(gradient[0, 0].norm() / gradient[0, -1].norm())
+
+
+def draw_lengths(costs: Sequence[Cost], path: str | PathLike[str]) -> Path:
+    """Write time against length as a picture; the suffix, .png or .svg, tells the format."""
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(7, 4.5))
+    for name in LAYERS:
+        mine = [cost for cost in costs if cost.layer == name]
+        axes.loglog([cost.words for cost in mine], [cost.seconds * 1e3 for cost in mine], marker="o", label=name)
+    axes.set_xlabel("words in the text")
+    axes.set_ylabel("milliseconds, forward and backward")
+    axes.set_title(f"one layer of width {WIDTH}")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    return save(plt, figure, path)

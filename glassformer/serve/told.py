@@ -1,0 +1,90 @@
+"""What the explorer's page is told of models and of texts that they have read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..explain import measures
+from ..explain.pair_subject import PairReading
+from ..explain.reading import Reading
+from ..explain.subject import Subject
+from ..explain.views import scale_of
+
+SIDE = 48  # of the small pictures
+
+
+def describe(subject: Subject) -> dict[str, Any]:
+    model = subject.model
+    return {
+        "name": subject.name,
+        "class": type(model).__name__,
+        "kind": subject.kind,
+        "decoder": subject.is_decoder,
+        "heads": subject.heads,
+        "parameters": model.num_parameters(),
+        "mask": subject.tokenizer.mask_token_id is not None,
+        "writes_beside": bool(model.config.is_encoder_decoder),
+    }
+
+
+def tokens_of(reading: Reading) -> dict[str, Any]:
+    return {
+        "tokens": reading.tokens,
+        "ids": reading.ids,
+        "special": reading.side.special,
+        "segments": reading.segments,
+        "source": reading.source._asdict() if isinstance(reading, PairReading) else None,
+    }
+
+
+@torch.no_grad()
+def overview(reading: Reading) -> dict[str, tuple[dict[str, Any], bytes]]:
+    """Of every kind of attention: its tokens, its layers, its heads with their measures, and small pictures of them.
+
+    One layer at a time, so that memory stays small.
+    """
+    found = {}
+    for name, part in reading.parts.items():
+        heads, pictures, layers = [], [], {}
+        for layer, numbers in reading.subject.heads_of_part(part).items():
+            weights, look = reading.weights(layer, kind=part.kind), reading.look(layer, part.kind)
+            values = {key: each.tolist() for key, each in measures.measure(weights, part.right.separators).items()}
+            pictures.append(measures.small(weights, SIDE))
+            layers[layer] = {
+                "heads": numbers,
+                "scale": scale_of(look),
+                "biased": look.score_bias is not None,
+                "size": look.q.shape[-1],
+            }
+            for slot, head in enumerate(numbers):
+                each = {key: one[slot] for key, one in values.items()}
+                heads.append({"layer": layer, "head": head, "measures": each})
+        rows, columns = pictures[0].shape[-2:]
+        about = {
+            "left": part.left._asdict(),
+            "right": part.right._asdict(),
+            "causal": part.is_causal,
+            "heads": heads,
+            "layers": layers,
+            "thumb": {"rows": rows, "columns": columns},
+        }
+        found[name] = about, b"".join(picture.numpy().tobytes() for picture in pictures)
+    return found
+
+
+def heads_in(reading: Reading) -> list[dict[str, Any]]:
+    """The heads of the first kind of attention, with their measures."""
+    return next(iter(overview(reading).values()))[0]["heads"]
+
+
+def step_of(reading: Reading, place: int) -> dict[str, Any]:
+    """The words that stood to choose from before `place`, and how likely the one there was."""
+    chances = reading.logits(place - 1).float().softmax(-1) if place else None
+    if chances is None:
+        return {"probability": None, "others": []}
+    best = chances.topk(min(5, len(chances)))
+    names = reading.subject.shown(best.indices.tolist())
+    others = [[name, p] for name, p in zip(names, best.values.tolist(), strict=True)]
+    return {"probability": chances[reading.ids[place]].item(), "others": others}
