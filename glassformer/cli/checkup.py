@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import __version__
 from ..errors import GlassformerError
-from .show import size
+from .show import counted, size
 
 OK, WARNING, FAULT = "ok", "warning", "fault"
 PYTHON = (3, 10)
@@ -117,10 +117,10 @@ def machine() -> Iterator[Check]:
     torch: Any = imported("torch")[0]
     cores = os.cpu_count() or 1
     if torch is None:
-        yield Check(group, "cpu", WARNING, f"{cores} cores; torch could tell more")
+        yield Check(group, "cpu", WARNING, f"{counted(cores, 'core')}; torch could tell more")
         return
     threads = torch.get_num_threads()
-    few = f"{threads} threads on {cores} cores"
+    few = f"{counted(threads, 'thread')} on {counted(cores, 'core')}"
     yield Check(group, "threads", OK if threads >= min(cores, 2) else WARNING, few + hint_at_threads(threads, cores))
     yield Check(group, "cpu", OK, f"{torch.backends.cpu.get_cpu_capability()} instructions")
     found = [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())]
@@ -161,7 +161,7 @@ def cache(folder: Path) -> tuple[str, str]:
         )
     except OSError as error:
         return FAULT, f"{folder} cannot be read: {(error.strerror or str(error)).lower()}"
-    told = f"{folder}, {held} models, {size(total)}"
+    told = f"{folder}, {counted(held, 'model')}, {size(total)}"
     return (OK, told) if os.access(folder, os.W_OK) else (WARNING, f"{told}; nothing can be written there")
 
 

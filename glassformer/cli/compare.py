@@ -29,17 +29,19 @@ def compare(
     """Run recipes with several seeds and tell means, deviations, costs and curves; it can be stopped and goes on.
 
     Every field of a recipe is an option, for all recipes at once: --model, --max-steps, --data.limit, ... The same
-    numbers are written to comparison.json, and with curves to comparison.html.
+    numbers are written to comparison.json, and with plots to comparison.html.
 
     examples:
       glass compare recipes/sst2.toml recipes/sst2-scratch.toml --seeds 0 1 2 --output-dir runs/sst2
-      glass compare recipes/multi30k.toml --vary config.num_hidden_layers=1,3 --vary config.num_attention_heads=1,4,8
+      glass compare recipes/shapes.toml --vary config.num_hidden_layers=1,2 --vary config.num_attention_heads=1,4,8
+      glass compare recipes/bottleneck.toml recipes/shapes.toml --vary bottleneck:config.attention=without,bahdanau
 
     Args:
         recipes: TOML files; each is called by its name without the ending. The first is what others differ from.
         seeds: Each recipe is run once with every one of these.
         output_dir: Where the runs are kept. Those that are done are not run again.
-        vary: Run every recipe with each of these values; of several such fields, with each combination.
+        vary: Run every recipe with each of these values; of several such fields, with each combination. NAME:FIELD=A,B
+            is for the recipe NAME alone.
         set: A field for all recipes; --FIELD=VALUE is the same.
         json: Print the comparison as JSON.
     """
@@ -55,7 +57,7 @@ def compare(
         raise InputError(f"every seed is used once, got {', '.join(map(str, seeds))}")
     read = {}
     for name, path in zip(names, recipes, strict=True):
-        for variant in variants(vary):
+        for variant in variants(meant_for(name, vary, names)):
             values = read_recipe(Path(path))
             put_all(values, [*set, *variant, f"output_dir={output_dir}"])
             read[", ".join([name, *map(last_name, variant)])] = make_recipe(values, path)
@@ -72,6 +74,23 @@ def compare(
     else:
         show(comparison, Path(output_dir))
     return 0
+
+
+def meant_for(recipe: str, vary: Sequence[str], recipes: Sequence[str]) -> list[str]:
+    """The fields that are varied in one of the recipes.
+
+    >>> meant_for("a", ["x=1,2", "a:y=1,2", "b:z=1,2"], ["a", "b"])
+    ['x=1,2', 'y=1,2']
+    """
+    found = []
+    for given in vary:
+        before, equals, values = given.partition("=")
+        owner, _, field = before.rpartition(":")
+        if owner and owner not in recipes:
+            raise InputError(f"--vary {given}: there is no recipe {owner!r} among {', '.join(recipes)}")
+        if owner in ("", recipe):
+            found.append(field + equals + values)
+    return found
 
 
 def variants(vary: Sequence[str]) -> list[tuple[str, ...]]:
@@ -103,8 +122,7 @@ def show(comparison, folder: Path) -> None:
     from ..train.comparison_page import in_words, signed
     from ..train.log import duration
 
-    metrics = comparison.metrics
-    main = next((name for name in metrics if name != "loss"), metrics[0])
+    metrics, main = comparison.metrics, comparison.main_metric
     header = ("recipe", *metrics, f"{main} difference", "time", "tokens", "trained parameters")
     rows = []
     for outcome in comparison.outcomes:
@@ -122,7 +140,7 @@ def show(comparison, folder: Path) -> None:
         )
     print_table(header, rows, right=range(1, len(header)))
     seeds = ", ".join(map(str, comparison.seeds))
-    print(f"seeds {seeds}; mean ± standard deviation; curves are in {folder / 'comparison.html'}")
+    print(f"seeds {seeds}; mean ± standard deviation; plots are in {folder / 'comparison.html'}")
 
 
 def prepare(arguments: Sequence[str]) -> list[str]:

@@ -14,7 +14,8 @@ from .tokenize import lines_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..explain.subject import Reading, Subject
+    from ..explain.reading import Reading
+    from ..explain.subject import Subject
 
 TEXTS = (
     "The cat sat on the mat because it was tired.",
@@ -62,7 +63,7 @@ def compare_layers(
     if other and len(texts) < 2:
         raise InputError("two models are compared on two texts or more")
     values = compared(subjects[0], subjects[1] if other else subjects[0], texts)
-    values |= {"models": [model, other or model], "texts": len(texts)}
+    values |= {"models": [subject.name for subject in subjects], "texts": len(texts)}
     if output is not None:
         write_page(values, output)
     if json:
@@ -99,16 +100,13 @@ def vectors(readings: list[Reading], by_token: bool) -> list[Tensor]:
 
 def head_measures(readings: list[Reading]) -> dict[str, list[list[float]]]:
     """The measures of every head of every layer, as means over the texts."""
-    from ..explain.measures import measure, separators_of
+    from ..explain.measures import measure
     from ..explain.places import SELF
 
     found: dict[str, list[list[float]]] = {name: [] for name in SHOWN}
     for kind, part in readings[0].parts.items():
         for layer in part.layers if part.kind == SELF else ():
-            each = [
-                measure(reading.weights(layer), separators_of(reading, reading.parts[kind].right.ids))
-                for reading in readings
-            ]
+            each = [measure(reading.weights(layer), reading.parts[kind].right.separators) for reading in readings]
             for name in SHOWN:
                 found[name].append((sum(values[name] for values in each) / len(each)).tolist())
     return found
@@ -135,7 +133,9 @@ def write_page(values: dict[str, Any], path: Path) -> None:
         return [str(i) for i in range(count)]
 
     table = values["cka"]
-    figures = [Figure("CKA", numbers(len(table)), numbers(len(table[0])), table)]
+    down, across = values["models"]
+    which = f"layers of {down}" if down == across else f"layers of {down} (down) and {across} (across)"
+    figures = [Figure(f"CKA: {which}", numbers(len(table)), numbers(len(table[0])), table)]
     for model, heads in zip(values["models"], values["heads"], strict=False):
         for name in SHOWN:
             widest = max(map(len, heads[name]))

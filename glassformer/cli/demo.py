@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 MEANINGS, HELD_OUT, WATCHED = 5000, 600, 100
 SHAPE = {"hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 256}
 STEPS = 1400
+SETTINGS: dict[str, Any] = {
+    "tokens_per_batch": 2048,
+    "learning_rate": 2e-3,
+    "adam_beta2": 0.98,
+    "logging_steps": 50,
+    "eval_steps": 250,
+    "save_steps": 250,
+    "save_total_limit": 1,
+    "metric_for_best_model": "exact_match",
+    "report": False,
+    "device": "cpu",
+}
 EXAMPLES = (
     "the twenty first of march nineteen eighty four",
     "seven hundred and twelve thousand and six",
@@ -70,17 +82,16 @@ def demo(
     else:
         tell(json, f"The model in {output} was trained before; --again trains a new one.")
     trained = time.perf_counter()
-    tell(json, "")
-    tell(json, f"4. It is judged by {len(judged) - WATCHED} numbers and dates that it has never seen in any form")
-    accuracy = judge(task, judged[WATCHED:])
+    unseen = judged[WATCHED:]
+    tell(json, "", f"4. It is judged by {len(unseen)} numbers and dates that it has never seen in any form")
+    accuracy = judge(task, unseen)
     tell(json, f"  {accuracy:.1%} of its translations are right to the letter")
 
-    chosen = [spelt(text) for text in texts or EXAMPLES]
-    answers = [align(task, text) for text in chosen]
+    answers = [align(task, spelt(text)) for text in texts or EXAMPLES]
     page = write_page(answers, output / PAGE, title="A Transformer translates numbers and dates")
     found = {
         "exact_match": accuracy,
-        "held_out": len(judged) - WATCHED,
+        "held_out": len(unseen),
         "translations": {answer.text: answer.written for answer in answers},
         "model": str(output),
         "page": str(page),
@@ -89,26 +100,33 @@ def demo(
     if json:
         print_json(found)
         return 0
-    print()
-    print_heading("5. It translates")
-    print_table(("you say", "it says"), [(answer.text, answer.written) for answer in answers])
-    for text in chosen:
-        warn(text)
-    print()
-    print_heading("6. Where it looks")
-    print(f"  {page} shows, for each word that it wrote, the words of the source that it looked at")
+    show(found)
     if sys.stdin.isatty() and sys.stdout.isatty():
         listen(task)
-    print()
-    print(f"Time: training {trained - began:.0f} s, all together {found['seconds']['all']:.0f} s")
-    print()
-    print("Try next:")
-    glass = program()
-    print(f'  {glass} translate {output} "nine hundred thousand and one" --page look.html')
-    print(f"  {glass} inspect {output}")
-    print(f"  {glass} train translation --model new:rnn --tokenizer new:wordpiece --data {output}/train.tsv \\")
-    print(f"    --eval {output}/test.tsv --learning-rate 2e-3 --max-steps 600 --output-dir {output}-rnn")
+    say_what_next(output, **found["seconds"])
     return 0
+
+
+def show(found: dict[str, Any]) -> None:
+    """What it translated, and where that can be looked at."""
+    tell(False, "", "5. It translates")
+    print_table(("you say", "it says"), list(found["translations"].items()))
+    for text in found["translations"]:
+        warn(text)
+    tell(False, "", "6. Where it looks")
+    print(f"  {found['page']} shows, for each word that it wrote, the words of the source that it looked at")
+
+
+def say_what_next(folder: Path, training: float, all: float) -> None:
+    glass = program()
+    print(f"""
+Time: training {training:.0f} s, all together {all:.0f} s
+
+Try next:
+  {glass} translate {folder} "nine hundred thousand and one" --page look.html
+  {glass} inspect {folder}
+  {glass} train translation --model new:rnn --tokenizer new:wordpiece --data {folder}/train.tsv \\
+    --eval {folder}/test.tsv --learning-rate 2e-3 --max-steps 600 --output-dir {folder}-rnn""")
 
 
 def write_corpus(folder: Path, learnt: list[Pair], judged: list[Pair]) -> None:
@@ -164,21 +182,7 @@ def train(folder: Path, learnt: list[Pair], judged: list[Pair], steps: int, quie
     task = Translation(model, tokenizer)
     layers = f"{config.num_hidden_layers} layers each in encoder and decoder, {config.num_attention_heads} heads"
     tell(quiet, "", f"3. A Transformer of {model.num_parameters():,} parameters ({layers}) learns them")
-    settings = TrainSettings(
-        output_dir=str(folder),
-        max_steps=steps,
-        tokens_per_batch=2048,
-        learning_rate=2e-3,
-        warmup_steps=min(100, steps),
-        adam_beta2=0.98,
-        logging_steps=50,
-        eval_steps=250,
-        save_steps=250,
-        save_total_limit=1,
-        metric_for_best_model="exact_match",
-        report=False,
-        device="cpu",
-    )
+    settings = TrainSettings(output_dir=str(folder), max_steps=steps, warmup_steps=min(100, steps), **SETTINGS)
     trainer = Trainer(task, rows_of(learnt), rows_of(judged[:WATCHED]), settings)
     result = trainer.train(resume=True)
     if result.stopped_by is not None:

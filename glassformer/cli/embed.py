@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 from tyro.conf import Positional, arg
 
@@ -35,6 +35,7 @@ def embed(
     restart: bool = False,
     batch_tokens: Annotated[int | None, arg(metavar="N")] = None,
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
     json: bool = False,
 ) -> int:
     """Turn texts into vectors: one row of a .npy file for each text.
@@ -57,6 +58,7 @@ def embed(
         restart: Begin anew even if there is a result already.
         batch_tokens: How many tokens go through the model at once.
         device: Where to compute, such as cpu or cuda.
+        dtype: What to compute in. bfloat16 is quicker on processors that have it, and has three digits, not seven.
         json: Print JSON: the vectors of TEXT, or what was written to a file.
     """
     if bool(texts) == bool(reading.input):
@@ -66,14 +68,14 @@ def embed(
     if batch_tokens is not None and batch_tokens < 1:
         raise InputError(f"--batch-tokens must be 1 or more, got {batch_tokens}")
     if texts:
-        print_vectors(load(model, device), texts, prompt_name, normalize, json)
+        print_vectors(load(model, device, dtype), texts, prompt_name, normalize, json)
         return 0
     from .vectors import check_name
 
     check_name(output)
     rows = reading.rows(["text"])
-    task = task_of(load(model, device), prompt_name)
-    about = {"model": model, "prompt_name": prompt_name, "normalize": normalize, **reading.settings()}
+    task = task_of(load(model, device, dtype), prompt_name)
+    about = {"model": model, "dtype": dtype, "prompt_name": prompt_name, "normalize": normalize, **reading.settings()}
     told = write_vectors(task, rows, output, about, restart, batch_tokens)
     if json:
         print_json(told)
@@ -82,11 +84,11 @@ def embed(
     return 0
 
 
-def load(model: str, device: str | None) -> SentenceEncoder:
+def load(model: str, device: str | None, dtype: str = "float32") -> SentenceEncoder:
     from .. import SentenceEncoder
     from ..tasks.pipeline import read_device
 
-    encoder = SentenceEncoder.from_pretrained(model)
+    encoder = SentenceEncoder.from_pretrained(model, dtype=dtype)
     return encoder if device is None else encoder.to(read_device(device))
 
 
@@ -116,11 +118,11 @@ def write_vectors(
 ) -> dict[str, Any]:
     """Write the vectors of all rows to a file, behind those that a run before has left."""
     from .resume import Run, fingerprint_of_model, fingerprint_of_rows
-    from .vectors import complete, complete_vectors
+    from .vectors import START, complete, complete_vectors
 
     files = {"rows": fingerprint_of_rows(rows), "weights": fingerprint_of_model(about["model"])}
     width = task.encoder.get_sentence_embedding_dimension()
-    run = Run(output, growing=f"{output}.part")
+    run = Run(output, growing=f"{output}.part", start=START)
     run.begin({**about, **files}, restart)
     with run.opened() as file:
         first = complete_vectors(file, width)

@@ -174,7 +174,7 @@ def load(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizer]:
 
     tokenizer = AutoTokenizer.from_pretrained(name)
     model = AutoModelForCausalLM.from_pretrained(name)
-    drawn = model.load_report.initialised
+    drawn = model.untrained
     if drawn:
         raise InputError(
             f"{name} has no trained {', '.join(drawn)}, so it would write at random; "

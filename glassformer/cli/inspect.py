@@ -141,12 +141,12 @@ def is_of(model_type: str, architectures: list[str]) -> bool:
 
 def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
     from ..checkpoints.load import settle_labels
-    from ..models.auto import AutoBase, AutoModel, AutoModelForSeq2SeqLM
+    from ..models.auto import AutoBase, AutoModel
 
     if weights is not None:
         settle_labels(config, weights)
         found.config["num_labels"] = config.num_labels
-    body_class = (AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel).model_class(config)
+    body_class = AutoModel.model_class(config)
     kinds = {auto.models[type(config)] for auto in AutoBase.__subclasses__() if type(config) in auto.models}
     classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
     with silence():
@@ -216,12 +216,14 @@ def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTraine
 def fit(model: PreTrainedModel, weights: Weights) -> Head:
     """What loading `weights` into `model` would find, as far as names, shapes and types tell."""
     from ..checkpoints.load import plan_load
+    from ..models.drawn import learnt_otherwise
 
     is_headed = model.base_model is not model
     plan = plan_load(model, weights, model.keymap, prefixed=is_headed, tied=model.tied_names())
     head = Head(type(model).__name__, own_size(model))
     head.lacks += plan.absent_parts
     head.faults += [f"{name}: {fault}" for name, fault in plan.faults.items()]
+    head.trained_as = model.config.architectures[0] if learnt_otherwise(head.name, model.config) else ""
     return head
 
 

@@ -77,6 +77,7 @@ class Head:
     lacks: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     looked_for: bool = True  # False when there are no weight files
+    trained_as: str = ""  # the class that these weights were trained as, where they fit this one by shape only
 
     @property
     def status(self) -> str:
@@ -84,7 +85,9 @@ class Head:
             return "no weights"
         if self.faults:
             return f"does not fit: {self.faults[0]}"
-        return f"lacks {', '.join(self.lacks)}" if self.lacks else "complete"
+        if self.lacks:
+            return f"lacks {', '.join(self.lacks)}"
+        return f"fits by shape, and was trained as {self.trained_as}" if self.trained_as else "complete"
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "parameters": self.parameters, "status": self.status, "lacks": self.lacks}

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 from .. import __version__
-from ..errors import GlassformerError, nearest
+from ..errors import IN_PYTHON, GlassformerError, nearest, spelling
 
 VERBS = (
     "demo",
@@ -31,12 +31,21 @@ VERBS = (
     "train",
     "evaluate",
     "compare",
+    "compare-lengths",
     "train-vocabulary",
     "generate",
     "compare-decoding",
     "verify",
     "doctor",
 )
+# How the things of a task and of its rows are passed to a verb; in train every one is a field of the recipe.
+TO_A_VERB = {"option": "--option {name}={value}", "column": "--column {name}={value}", "reading": "--{name} {value}"}
+TO_TRAIN = {
+    "option": "--options.{name}={value}",
+    "column": "--data.columns.{name}={value}, and all other columns in the same way",
+    "reading": "--data.{name}={value}",
+}
+SPELLINGS = {"train": TO_TRAIN, "translate": {**TO_A_VERB, "option": "--{name}"}}
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 SHOWN_FAULTS = 5
 
@@ -85,6 +94,7 @@ def run(arguments: list[str]) -> int:
 
     import tyro
 
+    spelling.set(SPELLINGS.get(verb, TO_A_VERB))
     function = function_of(verb)
     rest = getattr(function, "prepare", list)(arguments[1:])  # a verb may have a way of its own to write options
     try:
@@ -138,12 +148,14 @@ def spoken_in_lines() -> Iterator[None]:
             stream.reconfigure(errors="backslashreplace")
     log, notes = logging.getLogger("glassformer"), Notes(logging.WARNING)
     before = warnings.showwarning, log.propagate
+    said = spelling.set(IN_PYTHON)
     log.addHandler(notes)
     log.propagate = False
     warnings.showwarning = lambda message, *_, **__: complain(f"note: {one_line(message)}")
     try:
         yield
     finally:
+        spelling.reset(said)
         warnings.showwarning, log.propagate = before
         log.removeHandler(notes)
 

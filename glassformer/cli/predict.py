@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json as json_format
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from ..errors import DataError, InputError, refuse_unknown
-from .generate import as_value, harmless
+from ..tasks.registry import task_class, task_names
+from .answer_table import print_answers
+from .generate import as_value
 from .reading import Reading, answered, count_of, items_of
-from .show import print_table
 
 if TYPE_CHECKING:
     from ..data.readers import Rows
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("glassformer")
 
 FLUSHED = 1.0  # seconds between two moments at which answers are handed to the system
-SHOWN = 60  # characters of a text in a table
 
 
 def predict(
@@ -37,19 +40,23 @@ def predict(
     reading: Annotated[Reading, arg(name="")] = Reading(),  # noqa: B008
     output: Annotated[str, arg(metavar="FILE", aliases=["-o"])] = "-",
     option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
+    limit: Annotated[int | None, arg(metavar="N")] = None,
     on_bad: Literal["raise", "skip"] = "raise",
     restart: bool = False,
     batch_tokens: Annotated[int | None, arg(metavar="N")] = None,
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
     json: bool = False,
 ) -> int:
     """Classify, tag, answer, fill in, continue: any task, for texts or for files of rows.
 
     Tasks: text-classification (sentiment-analysis), token-classification (ner), question-answering, fill-mask,
-    text-generation, zero-shot-classification, next-sentence, multiple-choice, sentence-similarity, feature-extraction.
+    text-generation, translation, summarization, zero-shot-classification, next-sentence, multiple-choice,
+    sentence-similarity, feature-extraction.
 
-    Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}. A run that was
-    stopped goes on when the same command is given again; a result that is complete is replaced by --restart alone.
+    Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}, and the row's "id" if
+    it has one. A run that was stopped goes on when the same command is given again; a result that is complete is
+    replaced by --restart alone.
 
     Some options of tasks: text-classification top_k, truncation; ner aggregation_strategy (simple, first, average,
     max), stride; question-answering top_k, handle_impossible_answer, doc_stride; fill-mask top_k, targets,
@@ -72,37 +79,42 @@ def predict(
         reading: Rows from files instead of TEXT.
         output: Where answers to --input go; - is standard output.
         option: An option of the task, such as top_k=3; can be given several times.
+        limit: Read only the first N rows, for a first try.
         on_bad: What to do at a row that cannot be used: stop and tell its file and line, or skip and count it.
         restart: Begin anew even if there is a result already.
         batch_tokens: How many tokens go through the model at once.
         device: Where to compute, such as cpu or cuda.
+        dtype: What to compute in. bfloat16 is quicker on processors that have it, and has three digits, not seven.
         json: Print answers to TEXT as JSON too, an object in each line.
     """
+    columns = columns_of(task)  # raises if there is no such task
     if bool(texts) == bool(reading.input):
         also = ", not both" if texts else " (- for standard input)"
         raise InputError(f"give texts, or --input with a file of rows{also}")
-    check_output(bool(texts), output, restart, on_bad)
+    check_output(bool(texts), output, restart, on_bad, limit)
     if restart and output == "-":
         raise InputError("--restart is for --output with a file")
-    if batch_tokens is not None and batch_tokens < 1:
-        raise InputError(f"--batch-tokens must be 1 or more, got {batch_tokens}")
+    for name, number in (("--batch-tokens", batch_tokens), ("--limit", limit)):
+        if number is not None and number < 1:
+            raise InputError(f"{name} must be 1 or more, got {number}")
     options = read_options(task, option)
     if texts:
         given = row_of(task, texts)
-        worker = load(task, model, device, options)
+        worker = load(task, model, device, dtype, options)
         return answer_texts(worker, given, batch_tokens, json)
-    rows = reading.rows(columns_of(task))
-    worker = load(task, model, device, options, from_file=True)
-    job = Job(worker, rows, on_bad, batch_tokens)
+    rows = reading.rows(columns)
+    worker = load(task, model, device, dtype, options, from_file=True)
+    job = Job(worker, rows, on_bad, batch_tokens, limit)
     if output == "-":
         return job.print()
-    about = {"task": worker.name, "model": model, "options": options, **reading.settings()}
+    about = {"task": worker.name, "model": model, "dtype": dtype, "options": options, "limit": limit}
+    about |= reading.settings()
     return job.write(output, about, restart)
 
 
-def check_output(typed: bool, output: str, restart: bool, on_bad: str) -> None:
+def check_output(typed: bool, output: str, restart: bool, on_bad: str, limit: int | None) -> None:
     """Refuse what cannot be meant."""
-    used = {"--output": output != "-", "--restart": restart, "--on-bad": on_bad != "raise"}
+    used = {"--output": output != "-", "--restart": restart, "--on-bad": on_bad != "raise", "--limit": bool(limit)}
     wrong = next((name for name, is_used in used.items() if is_used), None)
     if typed and wrong:
         raise InputError(f"{wrong} is for --input with a file of rows; answers to texts are printed, also with --json")
@@ -110,12 +122,26 @@ def check_output(typed: bool, output: str, restart: bool, on_bad: str) -> None:
         raise InputError(f"answers are written as JSON, one in each line; name the file .jsonl, got {output!r}")
 
 
+def prepare(arguments: Sequence[str]) -> list[str]:
+    """Point from an option of a task that is given like one of the verb's own to the way it is given."""
+    own = {*inspect.signature(predict).parameters, *Reading.__dataclass_fields__, "help"}
+    task = next((each for each in arguments if each in task_names()), "")
+    for each in takewhile(lambda each: task and each != "--", arguments):
+        name = each.removeprefix("--").partition("=")[0].replace("-", "_")
+        if each.startswith("--") and not difflib.get_close_matches(name, own, cutoff=0.8):
+            close = difflib.get_close_matches(name, task_class(task).option_names(), n=1)
+            if close:
+                raise InputError(f"glass predict has no {each}; {task} has {close[0]}: --option {close[0]}=...")
+    return list(arguments)
+
+
+predict.prepare = prepare  # type: ignore[attr-defined]
+
+
 # --- the task ---------------------------------------------------------------------------------------------------------
 
 
 def read_options(task: str, given: Iterable[str]) -> dict[str, Any]:
-    from ..tasks.registry import task_class
-
     kind, options = task_class(task), {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -124,20 +150,32 @@ def read_options(task: str, given: Iterable[str]) -> dict[str, Any]:
         refuse_unknown([name], kind.option_names(), kind.name)
         if name in options:
             raise InputError(f"--option {name} is given twice: {options[name]!r} and {value!r}")
-        options[name] = as_value(value)
+        options[name] = meant(kind, name, value)
     return options
 
 
-def columns_of(task: str) -> tuple[str, ...]:
-    from ..tasks.registry import task_class
+def meant(kind: type[Task], name: str, text: str) -> Any:
+    """An option's value: of one that takes several, with commas between them; none is None if it is no word of it."""
+    value = as_value(text)
+    spec = kind.Options.__dataclass_fields__.get(name)
+    if spec is None or not isinstance(value, str):
+        return value
+    if "Sequence" in spec.type:
+        return [as_value(part.strip()) for part in value.split(",") if part.strip()] or value
+    if value == "none":
+        try:
+            kind.Options(**{name: value})
+        except InputError:
+            return None
+    return value
 
+
+def columns_of(task: str) -> tuple[str, ...]:
     return task_class(task).columns.inputs
 
 
 def row_of(task: str, texts: tuple[str, ...]) -> list[Any]:
     """Typed texts as rows: each one, or all of them together where a row has several columns."""
-    from ..tasks.registry import task_class
-
     kind = task_class(task)
     needed = kind.columns.needed
     if len(needed) == 1:
@@ -150,10 +188,12 @@ def row_of(task: str, texts: tuple[str, ...]) -> list[Any]:
     return [dict(zip(needed, values, strict=True))]
 
 
-def load(task: str, model: str, device: str | None, options: dict[str, Any], from_file: bool = False) -> Task:
+def load(
+    task: str, model: str, device: str | None, dtype: str, options: dict[str, Any], from_file: bool = False
+) -> Task:
     from ..tasks.pipeline import pipeline
 
-    worker = pipeline(task, model=model, device=device, **options).worker
+    worker = pipeline(task, model=model, device=device, dtype=dtype, **options).worker
     if from_file and "split_special_tokens" not in options:  # a file may come from anyone
         worker = worker.asked(split_special_tokens=not worker.needs_special_tokens)
     return worker
@@ -172,41 +212,13 @@ def answer_texts(worker: Task, given: list[Any], budget: int | None, as_json: bo
         return 0
     if worker.name == "feature-extraction":
         raise InputError("feature-extraction answers with many numbers; --json prints them")
-    rows, names = [], {}
-    for row, answer in zip(given, found, strict=True):
-        text = row if isinstance(row, str) else row[worker.columns.needed[0]]
-        for each in entries(answer):
-            rows.append((text, each))
-            names |= dict.fromkeys(each)
-    cells = [(short(text), *(cell(each.get(name, "")) for name in names)) for text, each in rows]
-    print_table((worker.columns.needed[0], *names), cells)
+    print_answers(worker.columns.needed, given, found)
     return 0
 
 
-def entries(answer: Any) -> list[dict[str, Any]]:
-    """What an answer holds, however deep in lists.
-
-    >>> entries([[{"label": "a"}], [{"label": "b"}]]), entries(0.5)
-    ([{'label': 'a'}, {'label': 'b'}], [{'answer': 0.5}])
-    """
-    if isinstance(answer, list):
-        return [entry for each in answer for entry in entries(each)] or [{"answer": "nothing"}]
-    return [answer] if isinstance(answer, dict) else [{"answer": answer}]
-
-
-def cell(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(map(cell, value))
-    return f"{value:.4f}" if isinstance(value, float) else harmless(str(value)).replace("\n", "\\n")
-
-
-def short(text: str) -> str:
-    text = cell(text)
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
-
-
-def json_line(number: int, answer: Any) -> str:
-    return json_format.dumps({"row": number, "answer": answer}, ensure_ascii=False, default=lambda one: one.tolist())
+def json_line(number: int, answer: Any, **more: Any) -> str:
+    told = {"row": number, **more, "answer": answer}
+    return json_format.dumps(told, ensure_ascii=False, default=lambda one: one.tolist())
 
 
 # --- answers to files -------------------------------------------------------------------------------------------------
@@ -215,10 +227,10 @@ def json_line(number: int, answer: Any) -> str:
 class Job:
     """All rows of files through one task."""
 
-    def __init__(self, worker: Task, rows: Rows, on_bad: str, budget: int | None) -> None:
+    def __init__(self, worker: Task, rows: Rows, on_bad: str, budget: int | None, limit: int | None) -> None:
         from ..data.row import Skipped
 
-        self.worker, self.rows, self.on_bad, self.budget = worker, rows, on_bad, budget
+        self.worker, self.rows, self.on_bad, self.budget, self.limit = worker, rows, on_bad, budget, limit
         self.skipped: Skipped = Skipped()
         self.count = 0
 
@@ -233,13 +245,16 @@ class Job:
         from ..tasks.progress import watched
 
         found = answered(self.worker, items, self.bad, first=first, budget=self.budget)
-        for number, _, answer in watched(found, total, show, self.worker.name, first):
+        for number, row, answer in watched(found, total, show, self.worker.name, first):
             self.count += 1
-            yield json_line(number, answer)
+            yield json_line(number, answer, **({"id": row["id"]} if "id" in row else {}))
+
+    def items(self) -> Iterator[Row | DataError]:
+        return islice(items_of(self.rows), self.limit)
 
     def print(self) -> int:
         show = False if sys.stdout.isatty() else None
-        for line in self.lines(items_of(self.rows), 0, show, None):
+        for line in self.lines(self.items(), 0, show, None):
             print(line, flush=True)
         return self.finish()
 
@@ -253,17 +268,18 @@ class Job:
         with run.opened() as file:
             first, self.count = complete_lines(file, run.output)
             self.skipped.count = first - self.count
-            items = items_of(self.rows)
+            items = self.items()
+            total = min((count for count in (count_of(self.rows), self.limit) if count is not None), default=None)
             for _ in range(first):
                 if next(items, None) is None:
                     raise InputError(f"{output} holds {first} answers, and the input has fewer rows now")
             due = time.monotonic() + FLUSHED
-            for line in self.lines(items, first, True, count_of(self.rows)):
+            for line in self.lines(items, first, True, total):
                 file.write(line.encode("utf-8", "backslashreplace") + b"\n")  # half a character stays as JSON spells it
                 if time.monotonic() >= due:
                     file.flush()
                     due = time.monotonic() + FLUSHED
-        code = self.finish()
+            code = self.finish()
         run.end()
         print(f"{output}: {self.count:,} answers")
         return code

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from ..errors import InputError
+from .predict import read_options
 from .reading import Reading
 from .show import print_heading, print_json, print_table
 
@@ -30,6 +31,7 @@ def prune(
     method: Literal["gradient", "ablation"] = "gradient",
     rows: Annotated[int, arg(metavar="N")] = 500,
     curve: bool = False,
+    option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
     column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
     format: Annotated[str, arg(metavar="FORMAT")] = "",
     header: Literal["guess", "yes", "no"] = "guess",
@@ -44,7 +46,7 @@ def prune(
     examples:
       glass prune text-classification ./sst2 --data dev.tsv --curve
       glass prune text-classification ./sst2 --data dev.tsv --share 0.3 -o ./sst2-small
-      glass prune sentence-similarity ./all-MiniLM-L6-v2 --data stsb.tsv --method ablation --json
+      glass prune sentence-similarity ./all-MiniLM-L6-v2 --data stsb.tsv --option full_score=5 --method ablation --json
 
     Args:
         task: A task such as text-classification.
@@ -55,7 +57,9 @@ def prune(
         method: How importance is measured: by the gradient, or by leaving out each head in turn, which takes longer.
         rows: How many of the rows to use.
         curve: Also tell what is left without 0, 10, ... 50 percent of the heads.
-        column: Which of the file's columns to read as what: text=sentence. Can be given several times.
+        option: An option of the task, as [options] of a recipe has it. Can be given several times.
+        column: Which of the file's columns to read as what: text=sentence. Can be given several times; then only these
+            columns are read.
         format: The format, if the suffix does not tell it.
         header: Whether the first line of a csv or tsv file names its columns.
         json: Print JSON.
@@ -71,7 +75,7 @@ def prune(
 
     kind = task_class(task)
     read = Reading(data, column, format, header).rows(kind.columns.all)
-    judged = kind.from_pretrained(model)
+    judged = kind.from_pretrained(model, **read_options(task, option))
     judged.refuse_untrained()
     chosen_rows = [row for row, _ in zip(read, range(rows), strict=False)]
     found = importance.head_importance(judged, chosen_rows, method)

@@ -1,6 +1,7 @@
 """Results that grow for hours: a run that was killed goes on where it stopped, and only if it is the same run.
 
-While a result is not complete, a note stands beside it that tells what it is made from. At the end the note goes away.
+While a result is not complete, a note stands beside it that tells what it is made from. At the end the note goes away,
+and so it does if the run ends before anything was found.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ..errors import GlassformerError, InputError
+from ..errors import CheckpointError, GlassformerError, InputError
 
 if TYPE_CHECKING:
     from ..data.readers import Rows
@@ -28,12 +29,14 @@ MODEL_SUFFIXES = (".json", ".txt", ".model", ".safetensors", ".bin")
 class Run:
     """One result and the note beside it.
 
-    `growing` is the file that grows: the result itself, or another one that takes its name at the end.
+    `growing` is the file that grows: the result itself, or another one that takes its name at the end. While it has no
+    more than `start` bytes, nothing is in it.
     """
 
-    def __init__(self, output: str, growing: str | None = None) -> None:
+    def __init__(self, output: str, growing: str | None = None, start: int = 0) -> None:
         self.output = Path(output)
         self.growing = Path(growing or output)
+        self.start = start
         self.note = self.output.with_name(f"{self.output.name}.run.json")
 
     def begin(self, about: Mapping[str, Any], restart: bool) -> None:
@@ -54,7 +57,10 @@ class Run:
         if self.output.exists() and not restart:
             raise InputError(f"{self.output} is there already; --restart replaces it")
         self.growing.unlink(missing_ok=True)
-        write_atomically(self.note, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+        try:
+            write_atomically(self.note, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+        except CheckpointError as error:
+            raise InputError(f"{self.output} cannot be written: {error}") from None
 
     def compare(self, before: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         changed = next((name for name in {**before, **about} if before.get(name) != about.get(name)), None)
@@ -70,17 +76,28 @@ class Run:
         """The growing file, which nobody else may write meanwhile."""
         from ..checkpoints.files import reason_of
 
+        is_ours = False
         try:
             with open(self.growing, "r+b" if self.growing.exists() else "w+b") as file:
                 lock(file, self.output)
+                is_ours = True
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException as error:
-            log.warning("%s is not complete; the same command goes on where it stopped", self.output)
+            if is_ours:
+                self.stop()
             if isinstance(error, OSError) and not isinstance(error, GlassformerError):
                 raise InputError(f"{self.growing} cannot be written: {reason_of(error)}") from None
             raise
+
+    def stop(self) -> None:
+        """Leave what was found for a later run; where that is nothing, leave nothing."""
+        if self.growing.stat().st_size > self.start:
+            log.warning("%s is not complete; the same command goes on where it stopped", self.output)
+            return
+        self.growing.unlink()
+        self.note.unlink()
 
     def end(self) -> None:
         """Give the complete result its name and take the note away."""

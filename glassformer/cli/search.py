@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from ..errors import DamagedFileError, DataError, InputError
+from .answer_table import short
 from .embed import load, task_of, write_vectors
-from .predict import short
 from .reading import Reading, items_of
 from .show import print_heading, print_json, print_table
 
@@ -132,10 +132,11 @@ def search_index(
     hits = encoder.search(list(queries), vectors, top_k)
     checked = range(0, len(vectors), max(1, len(vectors) // CHECKED))
     wanted = {hit["corpus_id"] for found in hits for hit in found} | set(checked)
+    task = task_of(encoder, None)
     texts, number = {}, -1
     for number, row in enumerate(good(rows)):
         if number in wanted:
-            texts[number] = row["text"]
+            texts[number] = task.read(row)["text"]
     if number + 1 != len(vectors):
         raise stale(index, f"it has {len(vectors):,} vectors and the corpus {number + 1:,} texts")
     paths = [source.path for source in rows.sources if source.path is not None]
@@ -151,10 +152,13 @@ def open_vectors(index: Path, width: int) -> numpy.ndarray:
     """The vectors of a .npy file, mapped and not read."""
     import numpy
 
+    from ..checkpoints.files import reason_of
+
     try:
         vectors = numpy.load(index, mmap_mode="c", allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise DamagedFileError(f"{index} cannot be read as a .npy file: {str(error).splitlines()[0]}") from None
+        why = reason_of(error) if isinstance(error, OSError) else "it is damaged, or none"
+        raise DamagedFileError(f"{index} cannot be read as a .npy file: {why}") from None
     if not isinstance(vectors, numpy.ndarray) or vectors.ndim != 2 or vectors.dtype != numpy.float32:
         raise DamagedFileError(f"{index} does not hold vectors in float32")
     if vectors.shape[1] != width:

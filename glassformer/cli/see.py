@@ -59,7 +59,7 @@ def see(
         raise InputError(f"--head: layer {layer or 0} has the heads {heads[layer or 0]}, got {head}")
     reading = subject.read(text, pair)
     vectors = vectors_of_reading(reading)
-    held = 0 if vectors is None else sum(4 * (q.numel() + k.numel()) for q, k in vectors.heads.values())
+    held = sum(4 * (q.numel() + k.numel()) for kind in vectors.values() for q, k in kind.heads.values())
     page = make_page(
         "see",
         attention_of_reading(reading),

@@ -69,6 +69,15 @@ def draw_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
     Console(highlight=False).print(table)
 
 
+def counted(count: int, what: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "core"), counted(2, "core")
+    ('1 core', '2 cores')
+    """
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def size(count: int) -> str:
     """Bytes as people say them.
 

@@ -36,7 +36,8 @@ def tokenize(
     Args:
         model: A checkpoint folder, a vocab.txt or tokenizer.json, or a name on the hub.
         texts: One text, or two that belong together. Put -- before a text that starts with a dash.
-        input: A file with one text in each line, instead of TEXT; - reads standard input.
+        input: A file with one text in each line, instead of TEXT; - reads standard input. The tokens of each line are
+            printed, with --json their ids too.
         explain: Tell every step: cleaning, words, the longest match for each piece, ids.
         json: Print JSON; with --input, one object in each line.
     """

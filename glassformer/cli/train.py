@@ -40,15 +40,17 @@ def train(
         what: A task such as text-classification, or a TOML file.
         set: A field of the recipe; --FIELD=VALUE is the same.
         resume: Go on from the newest checkpoint in the output folder, if there is one.
-        print_config: Print the complete recipe and end.
+        print_config: Print the complete recipe and end; what is needed and not given yet stands there as "...".
         check_resume: Prove that resuming is exact: train six steps with and without a break, and compare every bit.
         json: Print the result as JSON.
     """
-    from ..train.recipe import as_toml, make_recipe, put_all, read_recipe
+    from ..train.recipe import as_toml, fill_in, make_recipe, put_all, read_recipe
 
     is_file = what.endswith(".toml")
     values = read_recipe(Path(what)) if is_file else {"task": what}
     put_all(values, set)
+    if print_config:
+        fill_in(values)
     recipe = make_recipe(values, what if is_file else "the command line")
     if print_config:
         print(as_toml(recipe), end="")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from pathlib import Path
 
 import pytest
 
 from glassformer.train import compare as comparing
+from glassformer.train.comparison_page import comparison_page
 from glassformer.train.result import TrainResult
 
 from .test_train import here, run  # noqa: F401  (a fixture)
@@ -56,6 +58,7 @@ def test_the_table_and_the_page(recipes, capsys):
     assert "±" in first and note.startswith("seeds 3, 4; mean ± standard deviation")
     page = Path("both/comparison.html").read_text()
     assert "<h2>eval accuracy</h2>" in page and page.count("<polyline") >= 4 and "difference to tuned" in page
+    assert page.count("<rect") == 2 and 'aria-label="accuracy of each recipe"' in page
     assert "<script" not in page and "default-src 'none'" in page
 
 
@@ -92,6 +95,7 @@ def test_a_stop_is_told_and_another_recipe_refused(recipes, capsys, monkeypatch)
         (["tuned.toml", "tuned.toml"], "recipes are told apart by the names of their files"),
         (["tuned.toml", "--seeds", "1", "1"], "every seed is used once, got 1, 1"),
         (["tuned.toml", "--learning-rat=1"], "did you mean 'learning_rate'"),
+        (["tuned.toml", "--vary", "tunde:seed=1,2"], "there is no recipe 'tunde' among tuned"),
     ],
 )
 def test_what_is_wrong_is_told(recipes, capsys, arguments, told):
@@ -113,3 +117,27 @@ def test_values_are_varied_in_all_combinations(recipes, capsys):
     code, _, err = run(capsys, *asked, "--vary", "config.num_hidden_layers")
     assert code == 1
     assert "--vary takes FIELD=A,B,..., got 'config.num_hidden_layers'" in err
+
+
+def test_one_recipe_is_varied_alone(recipes, capsys):
+    asked = ("compare", "tuned.toml", "scratch.toml", "--seeds", "3", "--output-dir=part", "--max-steps", "1", "--json")
+    code, out, err = run(capsys, *asked, "--vary", "scratch:config.num_hidden_layers=1,2")
+    assert code == 0, err
+    names = [one["name"] for one in json.loads(out)["outcomes"]]
+    assert names == ["tuned", "scratch, num_hidden_layers=1", "scratch, num_hidden_layers=2"]
+
+
+def test_metrics_by_length_are_drawn_from_short_to_long(tmp_path):
+    def outcome(name, *values):
+        metrics = dict(zip(("loss", "bleu", "bleu 1-7", "bleu 8-10", "bleu over 10"), (1.0, *values), strict=True))
+        result = {"metrics": metrics, **dict.fromkeys(comparing.COSTS, 1)}
+        return comparing.Outcome(name, (comparing.Run(0, tmp_path, result),))
+
+    both = comparing.Comparison((outcome("with <attention>", 40, 40, 40, 40), outcome("without", 20, 40, 20, 0)), (0,))
+    page = comparison_page(both)
+    drawn = page.split("<h2>bleu by length of the right answer</h2>")[1]
+    assert page.count("by length") == 2 and "1-7 tokens" in drawn and "over 10 tokens" in drawn
+    flat, falling = re.findall(r'<polyline points="(.*?)"', drawn)
+    heights = [[float(point.split(",")[1]) for point in line.split()] for line in (flat, falling)]
+    assert len({*heights[0]}) == 1 and heights[1] == sorted(heights[1]) and heights[1][0] == heights[0][0]
+    assert "with &lt;attention&gt;" in page and "<attention>" not in page

@@ -128,7 +128,7 @@ def test_translate_refuses(trained, capsys, monkeypatch):
     for asked, told in (
         ([], "there is nothing to translate"),
         (["one", "--heads", "cross"], "give --picture too"),
-        (["one " * 70], "pass truncation=True to cut it"),
+        (["one " * 70], "pass --truncation to cut it"),
     ):
         assert main(["translate", str(trained), *asked]) == 1
         assert told in capsys.readouterr().err

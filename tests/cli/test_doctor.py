@@ -78,7 +78,7 @@ def test_the_cache_is_measured(tmp_path):
     blobs = tmp_path / "models--a--b" / "blobs"
     blobs.mkdir(parents=True)
     (blobs / "x").write_bytes(b"1" * 5000)
-    assert checkup.cache(tmp_path) == (OK, f"{tmp_path}, 1 models, 5.0 kB")
+    assert checkup.cache(tmp_path) == (OK, f"{tmp_path}, 1 model, 5.0 kB")
 
 
 def test_an_extra_that_is_not_there_is_told(monkeypatch):

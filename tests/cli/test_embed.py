@@ -63,6 +63,13 @@ def test_texts_are_printed(folder, encoder, capsys):
     same(numpy.float32([one["vector"] for one in told]), encoder.encode(TEXTS[:2], normalize_embeddings=True))
 
 
+def test_half_the_digits_are_asked_for(folder, encoder, file, tmp_path, capsys):
+    run(capsys, folder, "--input", file, "--output", tmp_path / "v.npy", "--dtype", "bfloat16")
+    found, exact = numpy.load(tmp_path / "v.npy"), encoder.encode(TEXTS)
+    assert found.dtype == numpy.float32
+    assert 1e-5 < numpy.abs(found - exact).max() / numpy.abs(exact).max() < 0.05
+
+
 @pytest.mark.parametrize(
     ("flags", "arguments"),
     [
@@ -97,6 +104,14 @@ def test_a_cut_is_told(folder, tmp_path, capsys):
     assert "note: 1 of 2 texts are longer than " in said
     assert f"the first is {tmp_path / 't.txt'}, line 2" in said
     assert "was cut" in run(capsys, folder, "the " * 500)[1]
+
+
+@pytest.mark.parametrize(("name", "content"), [("t.txt", b""), ("t.txt", b"\xff\n"), ("t.csv", b"id,title\n1,a\n")])
+def test_a_run_that_found_nothing_leaves_nothing(name, content, folder, tmp_path, capsys):
+    (tmp_path / name).write_bytes(content)
+    said = run(capsys, folder, "--input", tmp_path / name, "-o", tmp_path / "v.npy", code=1)[1]
+    assert "goes on where it stopped" not in said
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_bad_row_stops_and_the_rest_follows(folder, encoder, tmp_path, capsys):

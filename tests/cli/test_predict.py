@@ -19,8 +19,8 @@ import torch
 import glassformer
 from glassformer import pipeline
 from glassformer.cli.main import main
-from glassformer.cli.predict import predict
-from glassformer.tasks.registry import task_class
+from glassformer.cli.predict import predict, read_options
+from glassformer.tasks.registry import ALIASES, TASKS, task_class
 
 from ..models.architectures import tiny_bert
 from ..tasks.conftest import close, save
@@ -29,6 +29,7 @@ from ..tasks.tiny import VOCAB
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ["so good", "the cat sat on the mat in the park .", "我爱北京天安门", "today is so bad !", "the film"]
 CLASSIFY = "text-classification"
+TRAINED = ("masked-language-modeling", "pre-training", "next-sentence-prediction")  # answered under another name
 
 
 def make(folder: Path, kind: str, seed: int = 0) -> Path:
@@ -118,6 +119,9 @@ def test_rows_of_files_and_of_standard_input(folder, file, tmp_path, capsys, mon
     rows = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(rows.encode())))
     close(parsed(run(capsys, CLASSIFY, folder, "--input", "-", "--format", "jsonl")[0]), answers)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(rows.encode())))
+    said = run(capsys, CLASSIFY, folder, "--input", "-")[1]
+    assert "note: standard input begins with a JSON object and is read as plain text; --format jsonl reads" in said
 
 
 def test_special_tokens_in_files_are_text(folder, models, tmp_path, capsys):
@@ -144,7 +148,7 @@ def test_bad_rows_are_named_or_skipped_and_counted(folder, tmp_path, capsys):
     assert [one["row"] for one in parsed(output.read_text())] == [0, 2, 4]
     assert "note: 3 rows skipped: " in said
     assert all(f"{file}, line {line}: " in said for line in (2, 4, 6))
-    assert "truncation=True" in said
+    assert "pass --option truncation=true to cut it" in said
     file.write_text(long + "\n")
     output.unlink()
     assert "not one row could be used" in run(capsys, CLASSIFY, folder, "--input", file, "--on-bad", "skip", code=1)[1]
@@ -230,6 +234,22 @@ def test_a_changed_run_does_not_go_on(changed, folder, tmp_path, capsys):
     assert [one["row"] for one in parsed(output.read_text())] == [0, 1, 2, 3, 5]
 
 
+@pytest.mark.parametrize("more", [[], ["--on-bad", "skip"]])
+def test_a_run_that_found_nothing_leaves_nothing(more, folder, tmp_path, capsys):
+    file, output = tmp_path / "rows.csv", tmp_path / "out.jsonl"
+    file.write_text("id,review\n1,so good\n2,so bad\n")
+    arguments = (CLASSIFY, folder, "--input", file, "--output", output, *more)
+    assert "goes on where it stopped" not in run(capsys, *arguments, code=1)[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+    run(capsys, *arguments, "--column", "text=review")
+    assert len(parsed(output.read_text())) == 2
+
+
+def test_a_place_that_cannot_be_written_is_told_by_the_name_that_was_given(folder, file, capsys):
+    said = run(capsys, CLASSIFY, folder, "--input", file, "--output", "/proc/out.jsonl", code=1)[1]
+    assert said.startswith("glass: /proc/out.jsonl cannot be written: ")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_killed_run_goes_on_and_the_result_is_whole(folder, tmp_path, capsys):
     file, output = tmp_path / "rows.txt", tmp_path / "out.jsonl"
@@ -263,6 +283,42 @@ def test_only_one_process_writes_a_result(folder, file, tmp_path, capsys):
     with open(tmp_path / "out.jsonl", "ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         assert "is being written by another process" in run(capsys, *arguments, code=1)[1]
+        other.truncate(0)  # nothing is found yet, and it is not ours to take away
+        assert "is being written by another process" in run(capsys, *arguments, code=1)[1]
+    assert (tmp_path / "out.jsonl").exists()
+
+
+def test_lists_and_nothing_as_options(folder, models, capsys):
+    def read(task: str, option: str) -> object:
+        return next(iter(read_options(task, [option]).values()))
+
+    assert read("fill-mask", "targets=cat, dog") == ["cat", "dog"]
+    assert read("ner", "ignore_labels=O") == ["O"]
+    assert read(CLASSIFY, "top_k=none") is None
+    assert read(CLASSIFY, "function_to_apply=none") == read("ner", "aggregation_strategy=none") == "none"
+
+
+def test_which_mask_and_which_texts_a_line_belongs_to(models, capsys):
+    shown = run(capsys, "fill-mask", models["MaskedLM"], "the [MASK] sat on [MASK]", "--option", "top_k=1")[0]
+    header, *lines = shown.splitlines()
+    assert header.split()[:2] == ["text", "#"]
+    assert [line.removeprefix("the [MASK] sat on [MASK]").split()[0] for line in lines] == ["1", "2"]
+    shown = run(capsys, "question-answering", models["QuestionAnswering"], "who sat ?", "the cat sat")[0]
+    assert shown.split()[:2] == ["question", "context"]
+    assert "the cat sat" in shown
+
+
+def test_the_first_rows_alone_and_their_ids(folder, tmp_path, capsys):
+    file, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    file.write_text("".join(json.dumps({"id": f"n{i}", "text": text}) + "\n" for i, text in enumerate(TEXTS)))
+    run(capsys, CLASSIFY, folder, "--input", file, "--output", output, "--limit", 2)
+    found = parsed(output.read_text())
+    assert [(one["row"], one["id"]) for one in found] == [(0, "n0"), (1, "n1")]
+    assert parsed(run(capsys, CLASSIFY, folder, "--input", file, "--limit", 2)[0]) == found
+
+
+def test_the_help_names_every_task():
+    assert all(re.search(rf"\b{task}\b", predict.__doc__) for task in (*TASKS, *ALIASES) if task not in TRAINED)
 
 
 def test_the_options_that_the_help_names_are_there():
@@ -292,6 +348,9 @@ def test_a_column_of_another_name_is_asked_for(folder, tmp_path, capsys):
         (["--input", "no.txt"], "there is no file 'no.txt'"),
         (["--input", "-", "--column", "txet=a"], "NAME is one of text, text_pair, got 'txet', did you mean 'text'?"),
         (["a", "--device", "nowhere"], "device 'nowhere' cannot be used"),
+        (["a", "--topk", "2"], "glass predict has no --topk; text-classification has top_k: --option top_k=..."),
+        (["a", "--limit", "2"], "--limit is for --input with a file of rows"),
+        (["--input", "x.txt", "--limit", "0"], "--limit must be 1 or more, got 0"),
     ],
 )
 def test_wrong_use_is_one_line(folder, arguments, said, capsys):
@@ -299,6 +358,10 @@ def test_wrong_use_is_one_line(folder, arguments, said, capsys):
     assert said in told
     assert told.count("\n") == 1
     assert not shown
+
+
+def test_a_task_that_is_forgotten_is_told(folder, capsys):
+    assert f"there is no task {str(folder)!r}" in run(capsys, folder, "so good", code=1)[1]
 
 
 def test_a_task_that_is_misspelt_is_told(folder, capsys):

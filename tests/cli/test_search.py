@@ -94,7 +94,7 @@ def test_what_glass_embed_wrote_is_an_index(folder, corpus, tmp_path, capsys):
         ("other texts", "its vectors are not those that this model gives to these texts"),
         ("other model", "its vectors are not those that this model gives to these texts"),
         ("narrow", "its vectors have 3 numbers and those of the model 48"),
-        ("damaged", "cannot be read as a .npy file"),
+        ("damaged", "cannot be read as a .npy file: it is damaged, or none\n"),
         ("whole numbers", "does not hold vectors in float32"),
     ],
 )
@@ -138,3 +138,11 @@ def test_wrong_use_is_one_line(folder, corpus, arguments, said, capsys):
 def test_a_bad_row_of_the_corpus_is_named(folder, corpus, capsys):
     corpus.write_bytes(b"so good\n\xff\n")
     assert f"{corpus}, line 2: not UTF-8" in run(capsys, folder, corpus, "so good", code=1)[1]
+
+
+@pytest.mark.parametrize("more", [[], ["--index"]])
+def test_a_usual_name_of_a_column_will_do(more, folder, tmp_path, capsys):
+    (tmp_path / "c.csv").write_text("id,sentence\n1,so good\n2,the film\n")
+    index = [tmp_path / "c.npy"] if more else []
+    (told,) = found(capsys, folder, tmp_path / "c.csv", "the film", "-k", 9, *more, *index)
+    assert {hit["text"] for hit in told["hits"]} == {"so good", "the film"}

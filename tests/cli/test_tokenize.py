@@ -86,3 +86,6 @@ def test_damaged_files_are_one_line(tmp_path, capsys):
         shown = capsys.readouterr().err
         assert shown.startswith("glass: ")
         assert shown.count("\n") == 1
+    (tmp_path / "config.json").write_text("{}")
+    assert main(["tokenize", str(tmp_path / "config.json"), "a"]) == 1
+    assert "config.json describes no tokenizer" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import torch
 import glassformer
 from glassformer.cli import main as command
 from glassformer.train.build import build
-from glassformer.train.recipe import make_recipe, put, read_recipe
+from glassformer.train.recipe import DataSettings, Recipe, make_recipe, names_of, put, read_recipe
+from glassformer.train.settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
 from ..train.small import MASKED, ROWS, bert, same, tokenizer, weights
@@ -237,3 +239,26 @@ def test_a_new_model_gets_a_tokenizer_of_its_kind():
     assert make_recipe({**values, "model": "new:bert"}).tokenizer == "new:wordpiece"
     assert make_recipe({**values, "model": "new:gpt2", "tokenizer": "new:words"}).tokenizer == "new:words"
     assert make_recipe({**values, "model": "gpt2"}).tokenizer is None
+
+
+def test_a_usual_name_of_a_column_will_do(here, capsys):
+    options = ["--model", "model", "--data", "train.tsv", "--output-dir=run", "--max-steps=1"]
+    for more in ([], ["--model=new:bert", "--config.hidden_size=12", "--config.num_hidden_layers=1"]):
+        code, _, err = run(capsys, "train", "text-classification", *options, *more, f"--output-dir=run{len(more)}")
+        assert code == 0, err
+        assert "'sentence' as text" in err
+
+
+def test_a_column_of_another_name_is_asked_for_in_the_verb_s_own_way(here, capsys):
+    Path("rows.tsv").write_text("review\tlabel\nso good\tgood\nso bad\tbad\n")
+    options = ["text-classification", "--model=model", "--data=rows.tsv", "--output-dir=run"]
+    assert "it is: --data.columns.text=..." in run(capsys, "train", *options)[2]
+    Path("rows.tsv").write_text("text\tlabel\n" + "so good " * 99 + "\tgood\nso bad\tbad\n")
+    assert "pass --options.truncation=true to cut it" in run(capsys, "train", *options)[2]
+
+
+def test_all_fields_are_shown_before_anything_is_chosen(capsys):
+    code, out, err = run(capsys, "train", "text-classification", "--print-config")
+    assert code == 0, err
+    for name in (*names_of(Recipe), *names_of(DataSettings), *names_of(TrainSettings)):
+        assert re.search(rf"^(# )?\[?{name}\b", out, re.MULTILINE), name

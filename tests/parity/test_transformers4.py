@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import glassformer
+from glassformer.cli.main import main
 
 from ..conftest import ROOT
 from ..models.architectures import tiny_bert, tokens
@@ -72,3 +74,17 @@ def test_round_trip(tmp_path, kind, fields, pruned):
             torch.testing.assert_close(value[seen], theirs[name][seen], rtol=1e-5, atol=1e-5)
     for name, value in model.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
+
+
+@torch.no_grad()
+def test_a_real_model_that_glass_prune_made_smaller(minilm, tmp_path, capsys):
+    data, small = tmp_path / "rows.tsv", tmp_path / "small"
+    data.write_text("text\ttext_pair\tscore\nA cat sleeps.\tThe kitten naps.\t0.9\nA cat sleeps.\tIt rains.\t0.1\n")
+    prune = ["prune", "sentence-similarity", str(minilm), "--data", str(data), "--share", "0.5", "-o", str(small)]
+    assert main([*prune, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["cut"]) == 36
+    ours, whole = (glassformer.BertModel.from_pretrained(path) for path in (small, minilm))
+    assert whole.num_parameters() - ours.num_parameters() == 36 * 32 * (4 * 384 + 3)
+    batch = {"input_ids": torch.tensor([[101, 1996, 4937, 2938, 102]])}
+    theirs, _ = old_library("BertModel", small, batch, tmp_path)
+    torch.testing.assert_close(ours(**batch).last_hidden_state, theirs["last_hidden_state"], rtol=1e-5, atol=1e-5)

@@ -1,0 +1,33 @@
+"""`glass compare-lengths`: a table, a picture, and what each kind of layer can see."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from glassformer.cli.main import main
+
+
+def test_costs_are_measured_and_drawn(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "lengths.svg"
+    asked = ["compare-lengths", "--lengths", "4", "40", "--rounds", "1", "--picture", str(path)]
+    assert main([*asked, "--json"]) == 0
+    found = {(row["layer"], row["words"]): row for row in json.loads(capsys.readouterr().out)}
+    assert len(found) == 6 and all(row["seconds"] > 0 for row in found.values())
+    assert path.read_text(encoding="utf-8").startswith("<?xml")
+    assert found["recurrent", 40]["steps"] == 40
+    assert found["attention", 40]["steps"] == found["attention", 40]["layers_to_meet"] == 1
+    assert found["convolutional", 40]["layers_to_meet"] == 39
+    assert found["convolutional", 4]["sees"] == found["convolutional", 40]["sees"] == 0
+    assert found["recurrent", 40]["sees"] < 1e-6 < found["recurrent", 4]["sees"]
+    assert found["attention", 40]["sees"] > 1e-3
+    assert main([*asked]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split()[:3] == ["layer", "words", "ms"] and len(shown) == 8
+
+
+def test_what_is_wrong_is_told(capsys):
+    assert main(["compare-lengths", "--lengths", "1"]) == 1
+    assert "lengths of 2 words or more" in capsys.readouterr().err
