@@ -1,0 +1,243 @@
+"""Models and their folders: how weights come into a model, what is said about them, and how they are written."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..checkpoints.config import PretrainedConfig, settle_config
+from ..checkpoints.files import make_folder
+from ..checkpoints.habits import MODEL_HABITS, settle_habits
+from ..checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder, without_pickles
+from ..checkpoints.load import (
+    LoadReport,
+    Unfilled,
+    is_finite,
+    load_weights,
+    plan_load,
+    resolve_device,
+    resolve_dtype,
+    settle_labels,
+    token_notes,
+)
+from ..checkpoints.weights import Weights, open_weights, write_weights
+from ..checkpoints.wrapped import unwrapped
+from ..errors import refuse_unknown
+from .drawn import UNTRAINED, learnt_otherwise, remember, still_drawn
+from .pruning import KINDS, pruned_in
+
+if TYPE_CHECKING:
+    from .base import PreTrainedModel
+
+log = logging.getLogger("glassformer")
+
+Model = TypeVar("Model", bound="PreTrainedModel")
+
+_bodies_are_hollow: ContextVar[bool] = ContextVar("bodies are hollow", default=False)
+
+
+class ModelType(type):
+    """Makes models; while a checkpoint without some head is loaded, only the head is really made."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not (cls.is_body and _bodies_are_hollow.get()):
+            return super().__call__(*args, **kwargs)
+        with torch.device("meta"), Unfilled():
+            return super().__call__(*args, **kwargs)
+
+
+class Stored(nn.Module, metaclass=ModelType):
+    """A model that is read from a Hugging Face checkpoint folder and written into one."""
+
+    is_body: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.load_report = LoadReport()
+        self._drawn: dict[str, dict[str, Tensor]] = {}  # what `untrained` compares with
+
+    @classmethod
+    def from_pretrained(
+        cls: type[Model],
+        name_or_path: str | Path,
+        *,
+        config: PretrainedConfig | str | Path | None = None,
+        cache_dir: str | Path | None = None,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        local_files_only: bool = False,
+        endpoint: str | list[str] | None = None,
+        dtype: torch.dtype | str | None = None,
+        torch_dtype: torch.dtype | str | None = None,
+        device_map: Any = None,
+        use_safetensors: bool | None = None,
+        ignore_mismatched_sizes: bool = False,
+        tolerate: Sequence[str] = (),
+        output_loading_info: bool = False,
+        **fields: Any,
+    ) -> Model:
+        """Load a folder, a hub snapshot or a hub name; further keywords are config fields to set.
+
+        Every weight of the body must be there, of the right shape and finite: one WeightsError lists what is not.
+        `tolerate` takes patterns of weights that may be wrong all the same. A head that the checkpoint lacks is
+        initialised, said and remembered in `model.load_report`. Weights are float32 unless `dtype` says otherwise
+        ("auto" keeps the file's), and go to the one device that `device_map` names ("auto": the accelerator, if any).
+
+        >>> BertModel.from_pretrained("./bert-base-uncased/", output_hidden_states=True)  # doctest: +SKIP
+        """
+        owner, device = f"{cls.__name__}.from_pretrained", resolve_device(device_map)
+        hub: dict[str, Any] = {"cache_dir": cache_dir, "revision": revision, "endpoint": endpoint}
+        hub["token"] = settle_habits(fields, owner, token, MODEL_HABITS)
+        hub["local_files_only"] = local_files_only
+        model_arguments = {
+            name: fields.pop(name) for name in inspect.signature(cls.__init__).parameters if name in fields
+        }
+        known = [*inspect.signature(cls.from_pretrained).parameters, *cls.config_class.field_names()]
+        refuse_unknown(fields, [*known, *cls.config_class.FILE_NAMES, *MODEL_HABITS], owner)
+        files = MODEL_FILES if config is None else WEIGHT_FILES
+        folder = find_folder(name_or_path, files=without_pickles(files) if use_safetensors else files, **hub)
+        config = settle_config(cls.config_class, config, folder, hub, fields)
+        weights = unwrapped(open_weights(folder, only_safetensors=bool(use_safetensors)))
+        settle_labels(config, weights)
+
+        model = cls.hollow(config, **model_arguments)
+        if model.base_model is not model and model.needs_drawing(weights, bool(ignore_mismatched_sizes or tolerate)):
+            hollow = _bodies_are_hollow.set(True)
+            try:
+                model = cls(config, **model_arguments)
+            finally:
+                _bodies_are_hollow.reset(hollow)
+        model.load_report = load_weights(
+            model,
+            weights,
+            cls.keymap,
+            prefixed=model.base_model is not model,
+            tied=model.tied_names(),
+            dtype=resolve_dtype(dtype or torch_dtype),
+            ignore_mismatched_sizes=ignore_mismatched_sizes,
+            tolerate=tolerate,
+        )
+        model.load_report.notes += token_notes(config)
+        model.draw_missing_weights()
+        model.take_over_drawn(weights.metadata.get(UNTRAINED, ""))
+        model.config.name_or_path = str(name_or_path)
+        model.read_generation_config(folder)
+        model.say_what_was_found(name_or_path)
+        if device is not None:
+            model.to(device)
+        model.eval()
+        return (model, model.load_report.as_loading_info()) if output_loading_info else model
+
+    @classmethod
+    def hollow(cls: type[Model], config: PretrainedConfig, **arguments: Any) -> Model:
+        """The module tree alone, with shapes and no weights."""
+        with torch.device("meta"), Unfilled():
+            return cls(config, **arguments)
+
+    def needs_drawing(self, weights: Weights, lenient: bool) -> bool:
+        """Whether the files leave something outside the body that only its own constructor can make."""
+        plan = plan_load(self, weights, self.keymap, prefixed=True, tied=self.tied_names())
+        loaded = plan.sources.keys()
+        return lenient or bool(plan.absent_parts) or any(name not in loaded for name, _ in self.named_buffers())
+
+    def draw_missing_weights(self) -> None:
+        """Give freshly drawn values to whatever a load left empty, and tie what is tied."""
+        tied, drawn = self.tied_names(), {}
+        for prefix, module in self.named_modules():
+            for name, parameter in list(module.named_parameters(recurse=False)):
+                if parameter.is_meta and f"{prefix}.{name}".lstrip(".") not in tied:
+                    empty = torch.zeros_like(parameter, device="cpu", dtype=self.dtype)
+                    setattr(module, name, nn.Parameter(empty, requires_grad=parameter.requires_grad))
+                    drawn.setdefault(module, set()).add(name)
+        self.tie_weights()
+        for module, names in drawn.items():
+            loaded = {n: p.data.clone() for n, p in module.named_parameters(recurse=False) if n not in names}
+            self._init_weights(module)
+            for name, data in loaded.items():
+                getattr(module, name).data.copy_(data)
+
+    def take_over_drawn(self, saved: str) -> None:
+        """Remember which parts were drawn at random: now, or before they were saved."""
+        drawn, prefix = self.load_report.initialised, self.keymap.prefix
+        parts = dict.fromkeys(filter(None, (self.keymap.part(name) for name, _ in self.named_parameters())))
+        before = saved.split(", ")
+        drawn += [part for part in parts if part.removeprefix(prefix) in before and part not in drawn]
+        self._drawn = remember(self, drawn)
+
+    @property
+    def untrained(self) -> list[str]:
+        """Parts that were drawn at random when the model was loaded and have learnt nothing since.
+
+        >>> BertForSequenceClassification.from_pretrained("./bert-base-uncased/").untrained    # doctest: +SKIP
+        ['classifier']
+        """
+        return [part for part in still_drawn(self, self._drawn) if part in self.load_report.initialised]
+
+    def say_what_was_found(self, name_or_path: str | Path) -> None:
+        report, name = self.load_report, type(self).__name__
+        for note in report.notes:
+            log.warning("%s: %s", name_or_path, note)
+        if report.initialised:
+            log.warning(
+                "%s: %s has no trained %s; it starts from random weights and must be trained before use",
+                name,
+                name_or_path,
+                ", ".join(report.initialised),
+            )
+        elif learnt_otherwise(name, self.config):
+            told = "%s is a %s: its classifier fits a %s by shape and has learnt something else"
+            log.warning(told, name_or_path, (self.config.architectures or [""])[0], name)
+        if report.tolerated:
+            log.warning("%s: these weights were wrong and are tolerated: %s", name, ", ".join(report.tolerated))
+        body = [name for name in report.unused if self.keymap.is_of_body(name)]
+        if body:
+            log.warning(
+                "%s: the config has no place for %d trained weights of the body: %s",
+                name,
+                len(body),
+                ", ".join(body[:8]),
+            )
+        idle = report.unused + report.leftovers
+        if idle:
+            log.info("%s: %d weights of %s are not used: %s", name, len(idle), name_or_path, ", ".join(idle))
+
+    def read_generation_config(self, folder: Path) -> None:
+        """Models that generate take over what the checkpoint says about it."""
+
+    def save_pretrained(
+        self, save_directory: str | Path, *, max_shard_size: int | str = "5GB", safe_serialization: bool = True
+    ) -> None:
+        """Write config.json and the weights, as Hugging Face names them, so that any version reads them back.
+
+        Of a model with an adapter, the adapter is written, and not the weights it stands on.
+        """
+        folder = make_folder(save_directory)
+        self.config.architectures = [type(self).__name__]
+        for field, kind in KINDS.items():
+            setattr(self.config, field, pruned_in(self.layers, kind))
+        self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
+        if self.adapter is not None:
+            from .lora import save_adapter
+
+            save_adapter(self, folder)
+            self.config.save_pretrained(folder)
+            return
+        tied = self.tied_names()
+        own = {name: tensor for name, tensor in self.state_dict().items() if name not in tied}
+        wrong = [name for name, tensor in own.items() if not is_finite(tensor)]
+        if wrong:
+            log.warning("saved with NaN or infinite values, which a load will refuse: %s", ", ".join(wrong[:8]))
+        tensors = self.keymap.to_file(own, prefixed=self.base_model is not self)
+        untrained = [part.removeprefix(self.keymap.prefix) for part in self.untrained]
+        about = {UNTRAINED: ", ".join(untrained)} if untrained else {}
+        write_weights(
+            folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization, metadata=about
+        )
+        self.config.save_pretrained(folder)
