@@ -97,6 +97,9 @@ _HOMES = {
     "explain.patch": "patched",
     "explain.subject": "Subject",
     "explain.importance": "head_importance ablation_curve",
+    "explain.alignment": "align",
+    "explain.alignment_page": "write_alignments",
+    "explain.pictures": "draw_alignment draw_heads",
 }
 # What people import by habit and is called otherwise here.
 _INSTEAD = {

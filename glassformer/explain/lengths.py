@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..models.transformer_layers import EncoderLayer
-from .alignment import pyplot, save
+from .pictures import pyplot, save
 
 WIDTH, HEADS, KERNEL = 256, 4, 3
 LAYERS = ("recurrent", "convolutional", "attention")

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from glassformer import read_rows
-from glassformer.cli import demo
+from glassformer.cli import demo, demo_model
 from glassformer.cli.main import main
 
 
@@ -16,12 +16,11 @@ from glassformer.cli.main import main
 def small():
     """A demo of a few seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "MEANINGS", 120)
-        patch.setattr(demo, "HELD_OUT", 24)
-        patch.setattr(demo, "WATCHED", 8)
-        patch.setattr(
-            demo, "SHAPE", {**demo.SHAPE, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
-        )
+        patch.setattr(demo_model, "MEANINGS", 120)
+        patch.setattr(demo_model, "HELD_OUT", 24)
+        patch.setattr(demo_model, "WATCHED", 8)
+        small = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
+        patch.setattr(demo_model, "SHAPE", {**demo_model.SHAPE, **small})
         yield
 
 
@@ -116,19 +115,84 @@ def test_translate(trained, tmp_path, capsys, monkeypatch):
     assert len(shown.out.splitlines()) == 2
     assert page.read_text(encoding="utf-8").count("<section>") == 2
     assert picture.read_bytes().startswith(b"<?xml")
-    monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo\n"))
+    typed(monkeypatch, "one\ntwo\n")
     assert main(["translate", str(trained), "--max-new-tokens", "4", "--beams", "2", "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
     assert [value["translation_text"] for value in values] == shown.out.splitlines()
     assert [value["source"] for value in values] == ["one", "two"]
 
 
+def typed(monkeypatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_every_line_keeps_its_place(trained, tmp_path, capsys, monkeypatch):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\none\n\n  \ntwo\n\n")
+    asked = ["translate", str(trained), "--max-new-tokens", "4"]
+    assert main([*asked, "one", "two"]) == 0
+    one, two = capsys.readouterr().out.splitlines()
+    assert main([*asked, "--input", str(lines)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.split("\n") == ["", one, "", "", two, "", ""]
+    assert "note: 4 of 6 texts are empty, and stay so" in shown.err
+    typed(monkeypatch, lines.read_text())
+    assert main(asked) == 0
+    assert capsys.readouterr().out == shown.out
+    lines.write_text("one\n" + "one " * 70)
+    assert main([*asked, "--input", str(lines)]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == f"{one}\n"
+    assert "lines.txt, line 2: " in shown.err
+
+
+def test_special_tokens_of_a_file_are_text(trained, tmp_path, capsys, monkeypatch):
+    from glassformer import Translation
+
+    read = []
+    collate = Translation.collate
+
+    def watch(task, examples):
+        read.extend(examples[0].encoded.ids())
+        return collate(task, examples)
+
+    monkeypatch.setattr(Translation, "collate", watch)
+    end = Translation.from_pretrained(trained).tokenizer.sep_token_id
+    for texts, count in ((["one [SEP]"], 2), ([], 1)):
+        typed(monkeypatch, "one [SEP]\n")
+        read.clear()
+        assert main(["translate", str(trained), *texts, "--max-new-tokens", "2"]) == 0
+        assert read.count(end) == count
+    capsys.readouterr()
+
+
+def test_a_file_that_is_taken_for_a_text_is_told(trained, tmp_path, capsys):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("one\n")
+    assert main(["translate", str(trained), str(lines), "--max-new-tokens", "2"]) == 0
+    assert f"--input {lines} translates the lines of that file" in capsys.readouterr().err
+
+
 def test_translate_refuses(trained, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
     for asked, told in (
-        ([], "there is nothing to translate"),
+        ([], "standard input holds no rows"),
+        (["one", "--input", "lines.txt"], "not both"),
         (["one", "--heads", "cross"], "give --picture too"),
+        (["one", "--picture", "a.png", "--heads", "crss"], "did you mean 'cross'"),
+        (["one", "--picture", "a.jpg"], "written as .png or .svg"),
+        ([" ", "--page", "a.html"], "no text whose attention"),
         (["one " * 70], "pass --truncation to cut it"),
     ):
+        typed(monkeypatch, "")
         assert main(["translate", str(trained), *asked]) == 1
-        assert told in capsys.readouterr().err
+        shown = capsys.readouterr()
+        assert told in shown.err
+        assert not shown.out.strip()
+
+
+def test_the_demo_replaces_no_file_of_others(small, tmp_path, capsys):
+    (tmp_path / "train.tsv").write_text("mine\n")
+    assert main(["demo", "--output", str(tmp_path), "--steps", "2"]) == 1
+    assert "train.tsv is there already and holds another corpus" in capsys.readouterr().err
+    assert (tmp_path / "train.tsv").read_text() == "mine\n"
+    assert not (tmp_path / "test.tsv").exists()

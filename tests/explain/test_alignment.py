@@ -18,8 +18,12 @@ from glassformer import (
     TransformerConfig,
     TransformerForSeq2SeqLM,
     Translation,
+    align,
+    draw_alignment,
+    draw_heads,
+    write_alignments,
 )
-from glassformer.explain.alignment import align, alignment_page, draw_alignment, draw_heads, grey_png, write_page
+from glassformer.explain.alignment_page import alignment_page, grey_png
 
 HOSTILE = "<script>alert(1)</script>"
 WORDS = [
@@ -95,8 +99,14 @@ def test_the_page_is_one_file_that_runs_nothing(task, tmp_path):
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:" in page
     assert page.count("<figure>") == 2 * 2 * (3 + 2 + 3)
+    assert page.count('<div class="layer">') == 2 * (3 + 2 + 3)
+    assert page.count('<g id="words-') == page.count("<details>") == 2 * 3  # a kind's words are written once
+    for name in re.findall(r'<use href="#([^"]+)"', page):
+        assert page.count(f'<g id="{name}">') == 1
     assert page.count("<section>") == 2
-    assert write_page([align(task, "a")], tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype")
+    assert (
+        write_alignments([align(task, "a")], tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype")
+    )
 
 
 def test_a_grey_picture_holds_the_weights():

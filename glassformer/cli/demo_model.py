@@ -1,0 +1,119 @@
+"""What `glass demo` trains: a corpus of numbers and dates in words, and a small Transformer."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..data.spoken import Pair
+    from ..tasks.translation import Translation
+
+MEANINGS, HELD_OUT, WATCHED = 5000, 600, 100
+SHAPE = {"hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 256}
+STEPS = 1400
+SETTINGS: dict[str, Any] = {
+    "tokens_per_batch": 2048,
+    "learning_rate": 2e-3,
+    "adam_beta2": 0.98,
+    "logging_steps": 50,
+    "eval_steps": 250,
+    "save_steps": 250,
+    "save_total_limit": 1,
+    "metric_for_best_model": "exact_match",
+    "report": False,
+    "device": "cpu",
+}
+
+
+def corpus() -> tuple[list[Pair], list[Pair], list[Pair]]:
+    """Pairs to learn from, pairs to watch the training by, and pairs to judge it by in the end."""
+    from ..data.spoken import spoken_pairs
+
+    learnt, held_out = spoken_pairs(MEANINGS, HELD_OUT)
+    return learnt, held_out[:WATCHED], held_out[WATCHED:]
+
+
+def write_corpus(folder: Path, learnt: list[Pair], judged: list[Pair]) -> None:
+    """The corpus as files, for other models to be trained on it too."""
+    from ..checkpoints.files import make_folder, write_atomically
+
+    texts = {
+        folder / name: "source\ttarget\n" + "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
+        for name, pairs in (("train.tsv", learnt), ("test.tsv", judged))
+    }
+    make_folder(folder)
+    for path, text in texts.items():
+        if path.exists() and path.read_bytes() != text.encode():
+            raise InputError(f"{path} is there already and holds another corpus: give another folder, --output FOLDER")
+    for path, text in texts.items():
+        write_atomically(path, text)
+
+
+def ready_made(folder: Path, again: bool) -> Translation | None:
+    """The model that an earlier demo left, unless another one is wanted."""
+    from .. import Translation
+    from ..train.state import checkpoints_in
+
+    if again:
+        for checkpoint in checkpoints_in(folder).values():
+            shutil.rmtree(checkpoint)
+        return None
+    if not (folder / "model.safetensors").is_file():
+        return None
+    return Translation.from_pretrained(folder)
+
+
+def train(folder: Path, learnt: list[Pair], watched: list[Pair], steps: int, tell: Callable[..., None]) -> Translation:
+    """A new model from nothing but pairs; `tell` is told what happens."""
+    import torch
+
+    from .. import BertTokenizer, Trainer, TrainSettings, TransformerConfig, TransformerForSeq2SeqLM, Translation
+
+    tell(f"1. A corpus: {len(learnt):,} pairs of numbers and dates in words, made here")
+    for pair in (learnt[1], learnt[-4], learnt[-1]):
+        tell(f"  {pair.source}  ->  {pair.target}")
+    texts = sorted({text for pair in learnt for text in pair[:2]})
+    tokenizer = BertTokenizer.train(iter(texts), vocab_size=400, min_frequency=1)
+    tell("", f"2. A vocabulary of {len(tokenizer.vocab)} tokens, made from it")
+    for text in learnt[-4][:2]:
+        tell(f"  {text}  ->  {' | '.join(tokenizer.tokenize(text))}")
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=len(tokenizer.vocab),
+        **SHAPE,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        max_position_embeddings=64,
+        norm_first=True,
+        bos_token_id=tokenizer.cls_token_id,
+        eos_token_id=tokenizer.sep_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = TransformerForSeq2SeqLM(config)
+    task = Translation(model, tokenizer)
+    layers = f"{config.num_hidden_layers} layers each in encoder and decoder, {config.num_attention_heads} heads"
+    tell("", f"3. A Transformer of {model.num_parameters():,} parameters ({layers}) learns them")
+    settings = TrainSettings(output_dir=str(folder), max_steps=steps, warmup_steps=min(100, steps), **SETTINGS)
+    trainer = Trainer(task, rows_of(learnt), rows_of(watched), settings)
+    result = trainer.train(resume=True)
+    if result.stopped_by is not None:
+        raise InputError(f"stopped at step {result.step:,} of {result.total_steps:,}; the same command goes on")
+    return task
+
+
+def rows_of(pairs: list[Pair]) -> list[dict[str, str]]:
+    return [{"source": pair.source, "target": pair.target} for pair in pairs]
+
+
+def judge(task: Translation, pairs: list[Pair]) -> float:
+    """The share of pairs whose translation is right to the letter."""
+    from ..tasks.metrics import exact_match
+    from ..tasks.run import answers
+
+    said = answers(task, [pair.source for pair in pairs], finish=task.predict)
+    return exact_match(list(said), [pair.target for pair in pairs])["exact_match"]
