@@ -13,8 +13,8 @@ from ..nn.additive import BahdanauAttention, LuongAttention, look
 from ..nn.linear import Linear
 from ..nn.mask import check_ids
 from ..nn.stream import Layout, lengths_of
+from .halves import Asked, DecoderHalf, EncoderHalf, Half
 from .outputs import BodyOutput
-from .seq2seq import Half
 
 if TYPE_CHECKING:
     from .rnn import RNNConfig
@@ -42,44 +42,32 @@ class Reader(Half):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.max_position_embeddings = config.max_position_embeddings
 
-    def enter(
-        self, input_ids: Tensor, attention_mask: Tensor | None, head_mask: Tensor | None
-    ) -> tuple[Tensor, Layout]:
-        """The vectors of real words, N C, and where they stand."""
-        if head_mask is not None:
+    def enter(self, input_ids: Tensor, layout: Layout, asked: Asked) -> Tensor:
+        """The vectors of real words: B T -> N C"""
+        if asked.head_mask is not None or asked.cross_head_mask is not None:
             raise InputError("a recurrent model has no heads to mask")
-        layout = self.arranged(input_ids, attention_mask)
         self.refuse_beyond(layout.length)
         if layout.mask is not None or any(run.column for run in layout.runs):
             raise InputError("a text that is read word by word has its padding at the end, and only there")
         ids = layout.pack(input_ids)
         check_ids(ids, self.embeddings.word_embeddings.num_embeddings, "input_ids: id", layout)
-        return self.embeddings(ids), layout
+        return self.embeddings(ids)
 
 
-class Encoder(Reader):
-    """Reads the source."""
+class Encoder(Reader, EncoderHalf):
+    """Reads the source, in a way of its own."""
 
     def __init__(self, config: RNNConfig):
         super().__init__(config, config.source_words)
 
-    def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
+    def see(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
         """What becomes of words N C, step by step, and what is remembered of each text at the end, B layers state."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it reads")
+        raise NotImplementedError(f"{type(self).__name__} does not say what it sees")
 
-    def run(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        *,
-        head_mask: Tensor | None = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-    ) -> BodyOutput:
-        """Rows of the source; `pooled` is what is remembered."""
-        x, layout = self.enter(input_ids, attention_mask, head_mask)
-        seen, remembered = self.read(x, layout)
-        states = tuple(layout.unpack(each) for each in (x, *seen)) if output_hidden_states else None
+    def read(self, input_ids: Tensor, layout: Layout, asked: Asked) -> BodyOutput:
+        x = self.enter(input_ids, layout, asked)
+        seen, remembered = self.see(x, layout)
+        states = tuple(layout.unpack(each) for each in (x, *seen)) if asked.output_hidden_states else None
         return BodyOutput(rows=seen[-1], layout=layout, pooled=remembered, hidden_states=states)
 
 
@@ -93,7 +81,7 @@ class RecurrentEncoder(Encoder):
         size = config.hidden_size
         self.rnn = kind(size, size // 2, layers, batch_first=True, bidirectional=True, dropout=dropout)
 
-    def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
+    def see(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
         lengths = torch.tensor(lengths_of(layout))
         packed = pack_padded_sequence(layout.unpack(x), lengths, batch_first=True, enforce_sorted=False)
         read, last = self.rnn(packed)
@@ -114,7 +102,7 @@ class ConvolutionalEncoder(Encoder):
         self.LayerNorm = nn.ModuleList(nn.LayerNorm(size) for _ in range(layers))
         self.bridge = Linear(size, layers * config.state_size)
 
-    def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
+    def see(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
         """What is remembered is made of the mean of all words."""
         seen = []
         for convolution, norm in zip(self.convolution, self.LayerNorm, strict=True):
@@ -127,11 +115,10 @@ class ConvolutionalEncoder(Encoder):
         return seen, self.bridge(means).tanh().unflatten(-1, (len(self.convolution), -1))
 
 
-class RecurrentDecoder(Reader):
+class RecurrentDecoder(Reader, DecoderHalf):
     """Writes the target word by word; what it remembers begins as what the encoder remembered."""
 
-    is_decoder = True
-    keeps_state = True  # between two words it keeps a state, not keys and values
+    keeps_state = True
 
     def __init__(self, config: RNNConfig):
         super().__init__(config, config.vocab_size)
@@ -147,34 +134,15 @@ class RecurrentDecoder(Reader):
             )
             self.combine = Linear(2 * size, size)
 
-    def run(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        *,
-        memory: BodyOutput | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        state: Tensor | None = None,
-        use_cache: bool = False,
-        head_mask: Tensor | None = None,
-        cross_head_mask: Tensor | None = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-    ) -> BodyOutput:
-        """Rows that score the next word; `pooled` is the state after each sequence's last word, B layers state."""
-        rows, layout = self.enter(input_ids, attention_mask, head_mask if cross_head_mask is None else cross_head_mask)
-        if memory is not None:
-            state, encoder_hidden_states = memory.pooled, memory.last_hidden_state
-            encoder_attention_mask = memory.layout.unpack(torch.ones_like(memory.rows[:, 0]))
+    def write(self, input_ids: Tensor, layout: Layout, memory: BodyOutput, asked: Asked) -> BodyOutput:
+        """`pooled` is the state after each sequence's last word, B layers state."""
+        rows, state = self.enter(input_ids, layout, asked), memory.pooled
         if state is None:
             raise InputError("a recurrent decoder begins with the last state of its encoder: give input_ids")
-        if len(state) != layout.batch:
-            raise InputError(f"{layout.batch} targets cannot be written beside {len(state)} sources")
         lengths = torch.tensor(lengths_of(layout)).sort(descending=True)  # the longest first
         order = lengths.indices.to(rows.device)
         words, state = layout.unpack(rows)[order], state[order]
-        source = self.source_of(encoder_hidden_states, encoder_attention_mask, order)
+        source = self.source_of(memory, order)
         said, contexts, looks = [], [], []
         for place in range(int(lengths.values[0])):
             going = int((lengths.values > place).sum())  # no work on sequences that have ended
@@ -193,23 +161,24 @@ class RecurrentDecoder(Reader):
         crossed = None
         if self.attention is not None:
             spoken = self.combine(torch.cat((layout.pack(laid_out(contexts)), spoken), -1)).tanh()
-            crossed = (laid_out(looks)[:, None],) if output_attentions else None  # B 1 T S
+            crossed = (laid_out(looks)[:, None],) if asked.output_attentions else None  # B 1 T S
         spoken = self.dropout(spoken)
         return BodyOutput(
             rows=spoken,
             layout=layout,
             pooled=state[order.argsort()],
-            hidden_states=(layout.unpack(spoken),) if output_hidden_states else None,
+            hidden_states=(layout.unpack(spoken),) if asked.output_hidden_states else None,
             cross_attentions=crossed,
         )
 
-    def source_of(self, states: Tensor, mask: Tensor | None, order: Tensor) -> list[Tensor]:
+    def source_of(self, memory: BodyOutput, order: Tensor) -> list[Tensor]:
         """What each step needs of the source, if it looks at it: what it is compared with, its vectors, its mask."""
         if self.attention is None:
             return []
-        keys = states[order]  # B S C
-        shown = keys.new_ones(keys.shape[:2]) if mask is None else mask[order]
-        return [self.attention.prepare(keys), keys, shown]
+        keys, layout = memory.last_hidden_state[order], memory.layout  # B S C
+        mask = layout.padding_mask(keys) if layout.mask is None else layout.mask  # B 1 1 S
+        hidden = keys.new_zeros(len(keys), 1, layout.length) if mask is None else mask[order, 0]
+        return [self.attention.prepare(keys), keys, hidden]
 
     def step(self, x: Tensor, state: Tensor, source: list[Tensor]) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """One word of every sequence (B C): the new state, and what was seen of the source (B C and B S)."""
@@ -233,8 +202,8 @@ class RecurrentDecoder(Reader):
         return state, context, weights
 
     def look_at(self, source: list[Tensor], state: Tensor) -> tuple[Tensor, Tensor]:
-        prepared, keys, shown = source
-        context, weights = look(self.attention.score(self.top(state), prepared), keys, shown)
+        prepared, keys, hidden = source
+        context, weights = look(self.attention.score(self.top(state), prepared), keys, hidden)
         return context, weights[:, 0]
 
     def top(self, state: Tensor) -> Tensor:

@@ -1,12 +1,10 @@
 """Models that read one text and write another: what all encoder-decoders share.
 
-Such a model has an `encoder` and a `decoder`, each with a `run` that gives rows of the stream; the decoder's is given
-what the encoder read, and is what generation reads on with.
+Such a model has an `encoder` and a `decoder` (see halves.py), and generation reads on with the decoder alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -17,9 +15,9 @@ from torch import Tensor, nn
 from ..checkpoints.config import PretrainedConfig, flag, whole
 from ..errors import ConfigError, InputError
 from ..nn.loss import IGNORED, label_loss
-from ..nn.mask import arrange, check_tensor
-from ..nn.stream import Layout
+from ..nn.mask import check_tensor
 from .generation import Generates
+from .halves import DecoderHalf, EncoderHalf
 from .heads import LinearScores, score_tokens, token_labels
 from .outputs import BaseModelOutput, BodyOutput, Seq2SeqLMOutput
 
@@ -47,37 +45,12 @@ class Seq2SeqConfig(PretrainedConfig):
         return self.source_vocab_size or self.vocab_size
 
 
-class Half(nn.Module):
-    """An encoder or a decoder: `embeddings`, and `run`, which gives rows of the stream."""
-
-    embeddings: nn.Module
-    max_position_embeddings: int
-    run: Callable[..., BodyOutput]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.embeddings.word_embeddings.weight.dtype
-
-    def arranged(self, input_ids: Tensor, attention_mask: Tensor | None, **how: Any) -> Layout:
-        """The layout of ids B T."""
-        check_tensor(input_ids, "input_ids")
-        if input_ids.dim() != 2 or 0 in input_ids.shape:
-            raise InputError(f"input_ids must have the shape B T, neither of them 0, got {list(input_ids.shape)}")
-        return arrange(*input_ids.shape, attention_mask, dtype=self.dtype, device=input_ids.device, **how)
-
-    def refuse_beyond(self, positions: int) -> None:
-        if positions > self.max_position_embeddings:
-            raise InputError(
-                f"{positions} positions are more than max_position_embeddings {self.max_position_embeddings}"
-            )
-
-
 class Seq2SeqModel(Generates, LinearScores):
     """An encoder that reads a text, a decoder that writes another beside it, and a layer that scores its words."""
 
     scorer = "fc_out"
-    encoder: Half
-    decoder: Half
+    encoder: EncoderHalf
+    decoder: DecoderHalf
 
     @property
     def reading_body(self) -> Any:

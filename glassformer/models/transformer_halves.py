@@ -13,12 +13,12 @@ from torch.utils.checkpoint import checkpoint
 from ..errors import InputError
 from ..nn import bare
 from ..nn.cache import Cache
-from ..nn.mask import arrange, check_ids, check_tensor
+from ..nn.mask import check_ids
 from ..nn.position import PositionalEncoding
 from ..nn.stream import Layout
 from .body import pack_ids
+from .halves import Asked, DecoderHalf, EncoderHalf, Half
 from .outputs import BodyOutput
-from .seq2seq import Half
 from .transformer_layers import DecoderLayer, EncoderLayer, Seen
 
 if TYPE_CHECKING:
@@ -105,102 +105,55 @@ def layer_options(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-class TransformerEncoder(Stack):
+class TransformerEncoder(Stack, EncoderHalf):
     """Reads the source; every word sees every other."""
 
     def __init__(self, config: TransformerConfig):
         layers = [EncoderLayer(**layer_options(config)) for _ in range(config.num_hidden_layers)]
         super().__init__(config, config.source_words, layers)
 
-    def run(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        *,
-        head_mask: Tensor | None = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-    ) -> BodyOutput:
-        layout = self.arranged(input_ids, attention_mask)
-        masks, seen = self.head_masks(head_mask), Seen() if output_attentions else None
+    def read(self, input_ids: Tensor, layout: Layout, asked: Asked) -> BodyOutput:
+        masks, seen = self.head_masks(asked.head_mask), Seen() if asked.output_attentions else None
         x = self.enter(input_ids, layout, layout.columns(input_ids.device))
 
         def each(i: int) -> dict[str, Any]:
             return {"layout": layout, "head_mask": None if masks is None else masks[i], "seen": seen}
 
         states = list(self.through_layers(x, each))
-        return finished(states, layout, output_hidden_states, seen)
+        return finished(states, layout, asked.output_hidden_states, seen)
 
 
-class TransformerDecoder(Stack):
+class TransformerDecoder(Stack, DecoderHalf):
     """Writes the target; every word sees those before it, and the whole source."""
-
-    is_decoder = True
 
     def __init__(self, config: TransformerConfig):
         layers = [DecoderLayer(**layer_options(config)) for _ in range(config.decoder_layers)]
         super().__init__(config, config.vocab_size, layers)
 
-    def run(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        *,
-        memory: BodyOutput | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        past_key_values: Cache | None = None,
-        use_cache: bool = False,
-        head_mask: Tensor | None = None,
-        cross_head_mask: Tensor | None = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-    ) -> BodyOutput:
-        """Rows that score the next word. The source is the `memory` that an encoder's `run` gave, or its vectors
-        B S C with their mask. A `Cache` is read and filled in place; it keeps the source's keys and values too.
-        """
-        past = 0 if past_key_values is None else past_key_values.length
-        layout = self.arranged(input_ids, attention_mask, causal=True, past=past)
-        if memory is not None:
-            rows, source = memory.rows, memory.layout
-        else:
-            source = self.arranged_source(encoder_hidden_states, encoder_attention_mask, len(input_ids), bool(past))
-            rows = source.pack(encoder_hidden_states)  # M C
-        if source.batch != layout.batch:
-            raise InputError(f"{layout.batch} targets cannot be written beside {source.batch} sources")
-        positions = layout.columns(input_ids.device) + past
-        if position_ids is not None:
-            positions = pack_ids(position_ids, layout, "position_ids")
-        if past_key_values is not None:
-            layout = replace(layout, distance=past_key_values.distances(layout.unpack(positions)))
-        own, crossed = self.head_masks(head_mask), self.head_masks(cross_head_mask)
-        seen = Seen() if output_attentions else None
+    def write(self, input_ids: Tensor, layout: Layout, memory: BodyOutput, asked: Asked) -> BodyOutput:
+        cache = asked.past_key_values
+        positions = layout.columns(input_ids.device) + (0 if cache is None else cache.length)
+        if asked.position_ids is not None:
+            positions = pack_ids(asked.position_ids, layout, "position_ids")
+        if cache is not None:
+            layout = replace(layout, distance=cache.distances(layout.unpack(positions)))
+        own, crossed = self.head_masks(asked.head_mask), self.head_masks(asked.cross_head_mask)
+        seen = Seen() if asked.output_attentions else None
 
         def each(i: int) -> dict[str, Any]:
             return {
                 "layout": layout,
-                "source": source,
-                "past": None if past_key_values is None else past_key_values[i],
+                "source": memory.layout,
+                "past": None if cache is None else cache[i],
                 "head_mask": None if own is None else own[i],
                 "cross_head_mask": None if crossed is None else crossed[i],
                 "seen": seen,
             }
 
-        states = list(self.through_layers(self.enter(input_ids, layout, positions), each, rows))
-        if past_key_values is not None:
-            past_key_values.length += input_ids.shape[1]
-        return replace(finished(states, layout, output_hidden_states, seen), past_key_values=past_key_values)
-
-    def arranged_source(self, states: Tensor | None, mask: Tensor | None, batch: int, whole: bool) -> Layout:
-        width = self.embeddings.word_embeddings.embedding_dim
-        check_tensor(states, "encoder_hidden_states")
-        if states.dim() != 3 or states.shape[0] != batch or states.shape[2] != width:
-            raise InputError(
-                f"encoder_hidden_states must have the shape [{batch}, positions, {width}], got {list(states.shape)}"
-            )
-        how = {"dtype": states.dtype, "device": states.device, "name": "encoder_attention_mask"}
-        return arrange(*states.shape[:2], mask, whole=whole, **how)
+        states = list(self.through_layers(self.enter(input_ids, layout, positions), each, memory.rows))
+        if cache is not None:
+            cache.length += input_ids.shape[1]
+        return replace(finished(states, layout, asked.output_hidden_states, seen), past_key_values=cache)
 
     def bare_step(self, copies: bare.Copies) -> Callable[..., Tensor] | None:
         """`run` for one token of every continuation (ids and positions B T), behind a cache, without its modules."""

@@ -38,7 +38,7 @@ class BahdanauAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """B C, B T C -> the context B C and the weights B T 1; `mask` (B T) is 0 where a key is hidden."""
         scores = self.score(query, self.prepare(keys))
-        context, weights = look(scores, keys if values is None else values, mask)
+        context, weights = look(scores, keys if values is None else values, hidden_by(mask, scores))
         return context, weights.transpose(1, 2)
 
 
@@ -79,12 +79,16 @@ class LuongAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """B C, B T C -> the context B C and the weights B T; `mask` (B T) is 0 where a key is hidden."""
         scores = self.score(query, self.prepare(keys))
-        context, weights = look(scores, keys if values is None else values, mask)
+        context, weights = look(scores, keys if values is None else values, hidden_by(mask, scores))
         return context, weights[:, 0]
 
 
-def look(scores: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """B 1 T, B T C -> the context B C and the weights B 1 T."""
-    scores = scores if mask is None else scores + hide(mask[:, None] == 0, scores.dtype)
-    weights = scores.softmax(-1)
+def look(scores: Tensor, values: Tensor, hidden: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """B 1 T, B T C, and what is added to scores that do not count -> the context B C and the weights B 1 T."""
+    weights = (scores if hidden is None else scores + hidden).softmax(-1)
     return (weights @ values)[:, 0], weights
+
+
+def hidden_by(mask: Tensor | None, scores: Tensor) -> Tensor | None:
+    """What is added to scores B 1 T, where `mask` (B T) is 0."""
+    return None if mask is None else hide(mask[:, None] == 0, scores.dtype)
