@@ -119,10 +119,10 @@ def last_name(setting: str) -> str:
 
 
 def show(comparison, folder: Path) -> None:
-    from ..train.comparison_page import in_words, signed
+    from ..train.comparison_page import in_words, length_rows, signed
     from ..train.log import duration
 
-    metrics, main = comparison.metrics, comparison.main_metric
+    metrics, main = comparison.of_all_rows, comparison.main_metric
     header = ("recipe", *metrics, f"{main} difference", "time", "tokens", "trained parameters")
     rows = []
     for outcome in comparison.outcomes:
@@ -139,6 +139,11 @@ def show(comparison, folder: Path) -> None:
             )
         )
     print_table(header, rows, right=range(1, len(header)))
+    if main in comparison.by_length:
+        reaches = comparison.by_length[main]
+        print(f"\n{main} by the length of the right answer, in tokens")
+        print_table(("recipe", *reaches), length_rows(comparison, main), right=range(1, len(reaches) + 1))
+        print()
     seeds = ", ".join(map(str, comparison.seeds))
     print(f"seeds {seeds}; mean ± standard deviation; plots are in {folder / 'comparison.html'}")
 

@@ -95,7 +95,7 @@ def train(folder: Path, learnt: list[Pair], watched: list[Pair], steps: int, tel
         pad_token_id=tokenizer.pad_token_id,
     )
     model = TransformerForSeq2SeqLM(config)
-    task = Translation(model, tokenizer)
+    task = Translation(model, tokenizer, bleu_tokenize="zh")
     layers = f"{config.num_hidden_layers} layers each in encoder and decoder, {config.num_attention_heads} heads"
     tell("", f"3. A Transformer of {model.num_parameters():,} parameters ({layers}) learns them")
     settings = TrainSettings(output_dir=str(folder), max_steps=steps, warmup_steps=min(100, steps), **SETTINGS)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..errors import spelt
 from ..text.options import one_of
 from .metrics import exact_match, machine_translation
 from .options import switch
 from .text_to_text import TextToText, TextToTextOptions
 
+log = logging.getLogger("glassformer")
+
 TOKENIZERS = ("13a", "zh", "char", "intl", "none")
+AT_SPACES = ("13a", "intl")
+CHARACTER = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")  # of Chinese and Japanese
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,3 +59,18 @@ class Translation(TextToText):
         options = self.options
         judged = machine_translation(predictions, references, options.bleu_tokenize, options.bleu_lowercase)
         return {**judged, **found}
+
+    def metric(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        self.warn_of_characters(references)
+        return super().metric(predictions, references)
+
+    def warn_of_characters(self, references: Sequence[str]) -> None:
+        """Say once that BLEU finds no words in what is written without spaces, where it is asked to cut at these."""
+        how = self.options.bleu_tokenize
+        if how not in AT_SPACES or "bleu" not in self.metrics or "characters" in self.kept:
+            return
+        letters = "".join(references)
+        if len(CHARACTER.findall(letters)) * 3 > len(letters):
+            self.kept["characters"] = True
+            cut = spelt("option", "bleu_tokenize", "zh")
+            log.warning("BLEU takes what has no spaces for one word; %s cuts Chinese into characters, got %s", cut, how)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from .recipe import Recipe, as_toml
 from .result import RESULT
 
 KEPT_RECIPE = "recipe.toml"
+OF_LENGTHS = re.compile(r"(.+) (\d+-\d+|over \d+)")  # how a metric of texts of some lengths is called
 COSTS = ("seconds", "tokens", "step", "parameters", "trained_parameters")
 
 
@@ -90,6 +92,7 @@ class Comparison:
 
     outcomes: tuple[Outcome, ...]
     seeds: tuple[int, ...]
+    chosen: str | None = None  # the metric by which all recipes choose their best model, if they name one
 
     @property
     def metrics(self) -> list[str]:
@@ -98,7 +101,22 @@ class Comparison:
         return [name for name in shared[0] if all(name in each for each in shared)]
 
     @property
+    def of_all_rows(self) -> list[str]:
+        """Those metrics that are not of texts of some lengths."""
+        return [name for name in self.metrics if not OF_LENGTHS.fullmatch(name)]
+
+    @property
+    def by_length(self) -> dict[str, list[str]]:
+        """The other ones: a metric -> the lengths that it was told for, from short to long."""
+        found: dict[str, list[str]] = {}
+        for match in filter(None, map(OF_LENGTHS.fullmatch, self.metrics)):
+            found.setdefault(match[1], []).append(match[2])
+        return found
+
+    @property
     def main_metric(self) -> str:
+        if self.chosen in self.metrics:
+            return self.chosen
         return next((name for name in self.metrics if name != "loss"), self.metrics[0])
 
     def difference(self, outcome: Outcome, metric: str) -> Spread:
@@ -134,7 +152,8 @@ def compare(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -
     done = [finished(recipe) for recipe in planned]
     each = len(seeds)
     outcomes = [Outcome(name, tuple(done[i * each : (i + 1) * each])) for i, name in enumerate(recipes)]
-    return Comparison(tuple(outcomes), tuple(seeds))
+    chosen = {recipe.train.metric_for_best_model for recipe in recipes.values()}
+    return Comparison(tuple(outcomes), tuple(seeds), chosen.pop() if len(chosen) == 1 else None)
 
 
 def plan(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -> Iterator[Recipe]:

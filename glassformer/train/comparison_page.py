@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import html
-import re
 
-from .compare import Comparison, Spread
+from .compare import OF_LENGTHS, Comparison, Spread
 from .log import duration, shown
 from .report import SHADES, WIDTH, curve_names, curves, page, points_of
 
 NOT_DRAWN = ("grad_norm", "tokens_per_second", "padding", "skipped")
-OF_LENGTHS = re.compile(r"(.+) (\d+-\d+|over \d+)")  # how a metric of texts of some lengths is called
 ROW, NAMES = 22, 380  # of bars: the height of one, and the room for its name
 
 
@@ -55,35 +53,43 @@ def bars(comparison: Comparison) -> str:
 
 
 def by_length(comparison: Comparison) -> list[str]:
-    """Metrics that were told for texts of several lengths: a curve for each recipe, from short to long."""
-    groups: dict[str, list[str]] = {}
-    for found in filter(None, map(OF_LENGTHS.fullmatch, comparison.metrics)):
-        groups.setdefault(found[1], []).append(found[2])
+    """Metrics that were told for texts of several lengths: a curve for each recipe, from short to long, and a table."""
     parts = []
-    for metric, reaches in groups.items():
+    for metric, reaches in comparison.by_length.items():
         series = [
             (colour, [(i, outcome.metrics[f"{metric} {reach}"].mean) for i, reach in enumerate(reaches)])
             for colour, outcome in enumerate(comparison.outcomes)
         ]
         drawn = curves(f"{metric} by length", series, dict(enumerate(f"{reach} tokens" for reach in reaches)))
-        parts.append(f"<h2>{html.escape(metric.replace('_', ' '))} by length of the right answer</h2>\n{drawn}")
+        rows = [(html.escape(name), *values) for name, *values in length_rows(comparison, metric)]
+        heading = f"<h2>{html.escape(metric.replace('_', ' '))} by length of the right answer</h2>"
+        parts.append("\n".join((heading, drawn, table(("tokens", *reaches), rows))))
     return parts
+
+
+def length_rows(comparison: Comparison, metric: str) -> list[tuple[str, ...]]:
+    """The name of every recipe, and a metric of it for texts of each length."""
+    reaches = comparison.by_length[metric]
+    return [
+        (outcome.name, *(in_words(outcome.metrics[f"{metric} {reach}"]) for reach in reaches))
+        for outcome in comparison.outcomes
+    ]
 
 
 def results(comparison: Comparison) -> str:
     rows = [
-        (html.escape(outcome.name), *(in_words(outcome.metrics[name]) for name in comparison.metrics))
+        (html.escape(outcome.name), *(in_words(outcome.metrics[name]) for name in comparison.of_all_rows))
         for outcome in comparison.outcomes
     ]
-    return table(("recipe", *comparison.metrics), rows)
+    return table(("recipe", *comparison.of_all_rows), rows)
 
 
 def differences(comparison: Comparison) -> str:
     rows = [
-        (html.escape(outcome.name), *(signed(comparison.difference(outcome, name)) for name in comparison.metrics))
+        (html.escape(outcome.name), *(signed(comparison.difference(outcome, name)) for name in comparison.of_all_rows))
         for outcome in comparison.outcomes[1:]
     ]
-    return table(("recipe", *comparison.metrics), rows)
+    return table(("recipe", *comparison.of_all_rows), rows)
 
 
 def costs(comparison: Comparison) -> str:

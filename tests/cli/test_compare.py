@@ -136,8 +136,32 @@ def test_metrics_by_length_are_drawn_from_short_to_long(tmp_path):
     both = comparing.Comparison((outcome("with <attention>", 40, 40, 40, 40), outcome("without", 20, 40, 20, 0)), (0,))
     page = comparison_page(both)
     drawn = page.split("<h2>bleu by length of the right answer</h2>")[1]
+    assert "<th>bleu 1-7</th>" not in page and "<td>40</td><td>20</td><td>0</td>" in drawn.replace(".0000", "")
     assert page.count("by length") == 2 and "1-7 tokens" in drawn and "over 10 tokens" in drawn
     flat, falling = re.findall(r'<polyline points="(.*?)"', drawn)
     heights = [[float(point.split(",")[1]) for point in line.split()] for line in (flat, falling)]
     assert len({*heights[0]}) == 1 and heights[1] == sorted(heights[1]) and heights[1][0] == heights[0][0]
     assert "with &lt;attention&gt;" in page and "<attention>" not in page
+
+
+def test_the_metric_that_recipes_name_is_the_main_one(tmp_path, capsys):
+    from glassformer.cli.compare import show
+
+    def outcome(name, *values):
+        metrics = dict(
+            zip(("loss", "bleu", "exact_match", "exact_match 1-7", "exact_match over 7"), values, strict=True)
+        )
+        return comparing.Outcome(
+            name, (comparing.Run(0, tmp_path, {"metrics": metrics, **dict.fromkeys(comparing.COSTS, 1)}),)
+        )
+
+    outcomes = (outcome("a", 1.0, 40.0, 0.5, 0.75, 0.25), outcome("b", 1.0, 30.0, 0.75, 1.0, 0.5))
+    assert comparing.Comparison(outcomes, (0,)).main_metric == "bleu"
+    show(comparing.Comparison(outcomes, (0,), "exact_match"), tmp_path)
+    header, _, second, _, title, lengths, *rows, _, _ = capsys.readouterr().out.splitlines()
+    assert "exact_match difference" in header and "1-7" not in header and "+0.2500" in second
+    assert title == "exact_match by the length of the right answer, in tokens"
+    assert lengths.split() == ["recipe", "1-7", "over", "7"] and [row.split() for row in rows] == [
+        ["a", "0.7500", "0.2500"],
+        ["b", "1.0000", "0.5000"],
+    ]

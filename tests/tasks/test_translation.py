@@ -227,6 +227,17 @@ def test_bleu_and_chrf_are_sacrebleus():
     assert exact_match(["a ", "b"], ["a", "c"]) == {"exact_match": 0.5}
 
 
+def test_words_without_spaces_are_told_once(task, caplog):
+    with caplog.at_level(logging.WARNING, "glassformer"):
+        task.metric(["a dog"], ["a cat 猫"])
+        task.asked(bleu_tokenize="zh").metric(["一只狗"], ["一只猫"])
+        assert not caplog.records
+        for _ in range(2):
+            task.metric(["一只狗"], ["一只猫"])
+    (record,) = caplog.records
+    assert "bleu_tokenize='zh' cuts Chinese into characters, got 13a" in record.getMessage()
+
+
 def test_rouge_by_hand():
     # said: police killed the gunman; due: police kill the gunman -> 3 of 4 words, 1 of 3 pairs, 3 in order
     found = rouge(["police killed the gunman"], ["Police kill the gunman."])
