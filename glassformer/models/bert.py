@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
 from ..checkpoints.keymap import KeyMap
-from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
+from ..nn.attention import head_size
 from ..nn.mask import check_ids
 from ..nn.stream import Layout
 from .base import PreTrainedModel
@@ -52,11 +52,7 @@ class BertConfig(PretrainedConfig):
     classifier_dropout: float | None = number(None, 0, 1, optional=True)
 
     def validate(self) -> None:
-        if self.hidden_size % self.num_attention_heads:
-            raise ConfigError(
-                "hidden_size must be a multiple of num_attention_heads, "
-                f"got {self.hidden_size} and {self.num_attention_heads}"
-            )
+        head_size(self.hidden_size, self.num_attention_heads)
 
 
 WEIGHTS = KeyMap(

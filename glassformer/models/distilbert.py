@@ -14,6 +14,7 @@ from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
 from ..checkpoints.keymap import KeyMap, Row
 from ..errors import ConfigError, InputError
 from ..nn.activation import ACTIVATIONS
+from ..nn.attention import head_size
 from ..nn.mask import check_ids
 from .bert import BertPreTrainedModel
 from .bert_layers import BertEncoder
@@ -75,11 +76,7 @@ class DistilBertConfig(PretrainedConfig):
     pad_token_id: int | None = whole(0, low=0, optional=True)
 
     def validate(self) -> None:
-        if self.hidden_size % self.num_attention_heads:
-            raise ConfigError(
-                "hidden_size must be a multiple of num_attention_heads, "
-                f"got {self.hidden_size} and {self.num_attention_heads}"
-            )
+        head_size(self.hidden_size, self.num_attention_heads)
         for name in ("is_decoder", "add_cross_attention"):
             if getattr(self, name):
                 raise ConfigError(f"{name}=True: a DistilBERT only encodes, BertConfig has decoders")

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from ..checkpoints.config import PretrainedConfig, choice, flag, kept, number, whole
 from ..checkpoints.keymap import KeyMap, Row
-from ..errors import ConfigError, InputError
+from ..errors import InputError
 from ..nn import bare
 from ..nn.activation import ACTIVATIONS
-from ..nn.attention import SelfAttention, prune_attention
+from ..nn.attention import SelfAttention, head_size, prune_attention
 from ..nn.cache import Room, own_and_crossed
 from ..nn.feedforward import Intermediate, Project, in_chunks
 from ..nn.mask import check_ids
@@ -99,17 +99,13 @@ class GPT2Config(PretrainedConfig):
     eos_token_id: int | list[int] | None = kept(50256, (int, list))
 
     def validate(self) -> None:
-        if self.hidden_size % self.num_attention_heads:
-            raise ConfigError(
-                "hidden_size must be a multiple of num_attention_heads, "
-                f"got {self.hidden_size} and {self.num_attention_heads}"
-            )
+        head_size(self.hidden_size, self.num_attention_heads)
 
     def attention_scale(self, layer: int) -> float | None:
         """What scores are multiplied with in one layer; None is 1 / sqrt(head size)."""
         if self.scale_attn_weights and not self.scale_attn_by_inverse_layer_idx:
             return None
-        scale = (self.hidden_size // self.num_attention_heads) ** -0.5 if self.scale_attn_weights else 1.0
+        scale = head_size(self.hidden_size, self.num_attention_heads) ** -0.5 if self.scale_attn_weights else 1.0
         return scale / (layer + 1) if self.scale_attn_by_inverse_layer_idx else scale
 
 

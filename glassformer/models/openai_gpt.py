@@ -13,6 +13,7 @@ from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
 from ..checkpoints.keymap import KeyMap, Row
 from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
+from ..nn.attention import head_size
 from ..nn.linear import Linear
 from .base import PreTrainedModel
 from .bert import BertPreTrainedModel
@@ -93,11 +94,7 @@ class OpenAIGPTConfig(PretrainedConfig):
         return 4 * self.hidden_size
 
     def validate(self) -> None:
-        if self.hidden_size % self.num_attention_heads:
-            raise ConfigError(
-                "hidden_size must be a multiple of num_attention_heads, "
-                f"got {self.hidden_size} and {self.num_attention_heads}"
-            )
+        head_size(self.hidden_size, self.num_attention_heads)
         if self.add_cross_attention:
             raise ConfigError("add_cross_attention=True: this architecture has no cross-attention, GPT2Config has")
 

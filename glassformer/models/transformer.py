@@ -12,8 +12,8 @@ from torch import nn
 
 from ..checkpoints.config import choice, flag, number, whole
 from ..checkpoints.keymap import KeyMap
-from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
+from ..nn.attention import head_size
 from ..nn.linear import Linear
 from .seq2seq import Seq2SeqConfig, Seq2SeqModel
 from .transformer_halves import TransformerDecoder, TransformerEncoder
@@ -44,11 +44,7 @@ class TransformerConfig(Seq2SeqConfig):
 
     def validate(self) -> None:
         super().validate()
-        if self.hidden_size % self.num_attention_heads:
-            raise ConfigError(
-                "hidden_size must be a multiple of num_attention_heads, "
-                f"got {self.hidden_size} and {self.num_attention_heads}"
-            )
+        head_size(self.hidden_size, self.num_attention_heads)
 
     @property
     def decoder_layers(self) -> int:

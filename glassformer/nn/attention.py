@@ -163,6 +163,19 @@ def weigh(
     return lay_out_weights(seen, layout, source)
 
 
+def head_size(hidden_size: int, num_attention_heads: int) -> int:
+    """The width of one head, if all of them can be equally wide.
+
+    >>> head_size(768, 12)
+    64
+    """
+    if num_attention_heads < 1 or hidden_size < 1 or hidden_size % num_attention_heads:
+        raise ConfigError(
+            f"hidden_size must be a multiple of num_attention_heads, got {hidden_size} and {num_attention_heads}"
+        )
+    return hidden_size // num_attention_heads
+
+
 class SelfAttention(nn.Module):
     """Queries, keys and values of all heads; self-attention, or cross-attention when given a source."""
 
@@ -176,12 +189,8 @@ class SelfAttention(nn.Module):
         scale: float | None = None,
     ):
         super().__init__()
-        if hidden_size % num_attention_heads:
-            raise ConfigError(
-                f"hidden_size must be a multiple of num_attention_heads, got {hidden_size} and {num_attention_heads}"
-            )
         self.num_attention_heads = num_attention_heads
-        self.attention_head_size = hidden_size // num_attention_heads
+        self.attention_head_size = head_size(hidden_size, num_attention_heads)
         self.all_head_size = hidden_size
         self.query = Linear(hidden_size, self.all_head_size)
         self.key = Linear(hidden_size, self.all_head_size)

@@ -375,3 +375,10 @@ def test_embeddings_are_shared_as_the_config_says():
     assert shared.decoder.embeddings.word_embeddings.weight is shared.fc_out.weight
     with pytest.raises(glassformer.InputError, match="vocabularies of their own"):
         apart.resize_token_embeddings(25)
+
+
+@pytest.mark.parametrize("heads", [0, -4, 5])
+def test_heads_that_cannot_share_the_width_are_refused(heads):
+    for make in (MultiHeadAttention, EncoderLayer, lambda width, heads: Transformer(30, 40, width, heads)):
+        with pytest.raises(glassformer.ConfigError, match=f"num_attention_heads.*{heads}"):
+            make(12, heads)

@@ -194,7 +194,7 @@ def test_a_translator_gives_no_vectors(task, tokenizer):
 def test_evaluation(task):
     found = glassformer.evaluate(task.asked(max_new_tokens=4), ROWS)
     assert set(found) == {"loss", "bleu", "chrf", "exact_match", "rows"}
-    assert math.isclose(found["loss"], float(task.loss(task.model, batch_of(task), "mean")), rel_tol=1e-5)
+    assert math.isclose(found["loss"], task.loss(task.model, batch_of(task), "mean").item(), rel_tol=1e-5)
     assert found["bleu"].signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a")
     short = glassformer.evaluate(Summarization(task.model, task.tokenizer, max_new_tokens=4), ROWS)
     assert set(short) == {"loss", "rouge1", "rouge2", "rougeL", "rows"}
