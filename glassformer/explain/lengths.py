@@ -97,6 +97,10 @@ def draw_lengths(costs: Sequence[Cost], path: str | PathLike[str]) -> Path:
     for name in LAYERS:
         mine = [cost for cost in costs if cost.layer == name]
         axes.loglog([cost.words for cost in mine], [cost.seconds * 1e3 for cost in mine], marker="o", label=name)
+    words = sorted({cost.words for cost in costs})
+    axes.set_xticks(words, [str(count) for count in words])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("words in the text")
     axes.set_ylabel("milliseconds, forward and backward")
     axes.set_title(f"one layer of width {WIDTH}")

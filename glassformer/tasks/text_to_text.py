@@ -182,6 +182,8 @@ class TextToText(WritingTask):
         known = (getattr(config, name) for config in (said, self.model.generation_config) for name in lengths)
         if not is_asked and not any(known):
             said.max_new_tokens = min(LONGEST, self.model.config.max_position_embeddings - 1)
+        if said.pad_token_id is None and self.model.generation_config.pad_token_id is None:
+            said.pad_token_id = self.end  # what fills a batch is in no answer
         return said
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:

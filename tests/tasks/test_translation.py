@@ -146,6 +146,13 @@ def test_long_sources_are_refused_or_cut_and_told(task, tokenizer):
     assert cut[0].labels["labels"][-1] == 3
 
 
+def test_nothing_is_said_of_what_fills_a_batch(task, caplog):
+    task.model.config.pad_token_id = task.model.generation_config.pad_token_id = None
+    with caplog.at_level(logging.WARNING, "glassformer"):
+        glassformer.Pipeline(task)(["a b c", "h"], max_new_tokens=3)
+    assert not caplog.records
+
+
 def test_bad_rows_are_told(task):
     for row, message in (
         ("", "the source is empty"),
