@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
+from glassformer import read_rows
 from glassformer.data.spoken import (
     date_in_chinese,
     date_in_english,
@@ -12,6 +15,8 @@ from glassformer.data.spoken import (
     pairs_of,
     spoken_pairs,
 )
+
+from ..conftest import ROOT
 
 
 @pytest.mark.parametrize(
@@ -75,3 +80,17 @@ def test_what_is_judged_is_never_learnt():
     assert spoken_pairs(300, 60, seed=1) != (learnt, judged)
     assert any(pair.source.isascii() for pair in judged)
     assert any(pair.target.isascii() for pair in judged)
+
+
+def test_lists_of_numbers_are_of_all_lengths_and_none_is_in_both_parts(tmp_path):
+    spec = importlib.util.spec_from_file_location("lists_of_numbers", ROOT / "scripts/lists_of_numbers.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    script.PARTS, script.LENGTHS = {"test": 60, "train": 100}, range(1, 3)  # of 100 lists of one, 80 are wanted
+    script.main(str(tmp_path))
+    judged, learnt = ([tuple(row.values()) for row in read_rows(tmp_path / f"{part}.tsv")] for part in script.PARTS)
+    assert len({*judged, *learnt}) == 160
+    words = {number_in_english(number): number_in_chinese(number) for number in range(100)}
+    for rows in (judged, learnt):
+        assert sum("," in source for source, _ in rows) == len(rows) / 2
+        assert all("、".join(words[word] for word in source.split(", ")) == target for source, target in rows)
