@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+from typing import Any
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import ArgumentError, InputError
 from ..nn.multi_head import either
-from ..nn.position import PositionalEncoding
 from .outputs import Seq2SeqLMOutput
 from .transformer import TransformerConfig, TransformerForSeq2SeqLM
 from .transformer_halves import Stack
+
+# What the tutorials call parts of the model -> where these stand here.
+PLACES = {
+    "src_embedding": ["encoder.embeddings.word_embeddings"],
+    "tgt_embedding": ["decoder.embeddings.word_embeddings"],
+    "pos_encoding": ["encoder.embeddings.pos_encoding", "decoder.embeddings.pos_encoding"],
+    "encoder_layers": ["encoder.layer"],
+    "decoder_layers": ["decoder.layer"],
+}
 
 
 class Transformer(TransformerForSeq2SeqLM):
@@ -68,25 +79,18 @@ class Transformer(TransformerForSeq2SeqLM):
     def d_model(self) -> int:
         return self.config.hidden_size
 
-    @property
-    def src_embedding(self) -> nn.Embedding:
-        return self.encoder.embeddings.word_embeddings
+    def __getattr__(self, name: str) -> Any:
+        place, *_ = PLACES.get(name, [None])
+        return super().__getattr__(name) if place is None else attrgetter(place)(self)
 
-    @property
-    def tgt_embedding(self) -> nn.Embedding:
-        return self.decoder.embeddings.word_embeddings
-
-    @property
-    def pos_encoding(self) -> PositionalEncoding | None:
-        return self.encoder.embeddings.pos_encoding
-
-    @property
-    def encoder_layers(self) -> nn.ModuleList:
-        return self.encoder.layer
-
-    @property
-    def decoder_layers(self) -> nn.ModuleList:
-        return self.decoder.layer
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A part that is replaced by the tutorials' name is replaced where it stands."""
+        if name not in PLACES:
+            return super().__setattr__(name, value)
+        for place in PLACES[name]:
+            owner, _, leaf = place.rpartition(".")
+            setattr(self.get_submodule(owner), leaf, value)
+        return None
 
     # -- masks -------------------------------------------------------------------------------------------------
 

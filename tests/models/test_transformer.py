@@ -310,6 +310,23 @@ def test_the_tutorials_transformer():
         model(torch.ones(1, 17).long(), tgt[:1])
 
 
+def test_parts_are_replaced_by_the_tutorials_names():
+    model = Transformer(30, 40, d_model=12, n_heads=3, n_layers=2, d_ff=20, max_len=16).eval()
+    src, tgt = torch.tensor([[5, 6, 7]]), torch.tensor([[1, 11, 12]])
+    names, before = set(model.state_dict()), model(src, tgt)
+    known = torch.nn.Embedding.from_pretrained(torch.randn(30, 12))
+    model.src_embedding = known
+    assert model.src_embedding is model.encoder.embeddings.word_embeddings is known
+    assert not torch.allclose(model(src, tgt), before)
+    model.pos_encoding = PositionalEncoding(12, max_len=8)
+    assert model.decoder.embeddings.pos_encoding is model.encoder.embeddings.pos_encoding is model.pos_encoding
+    model.decoder_layers = torch.nn.ModuleList(list(model.decoder_layers)[:1])
+    assert len(model.decoder.layer) == 1
+    assert set(model.state_dict()) == {name for name in names if not name.startswith("decoder.layer.1")}
+    with pytest.raises(AttributeError, match="no attribute 'src_embeddings'"):
+        model.src_embeddings  # noqa: B018
+
+
 def test_the_other_tutorials_names():
     model = Transformer(
         30, 40, d_model=12, num_heads=3, num_encoder_layers=1, num_decoder_layers=2, d_ff=20, max_seq_len=16
