@@ -123,14 +123,14 @@ def show(comparison, folder: Path) -> None:
     from ..train.log import duration
 
     metrics, main = comparison.of_all_rows, comparison.main_metric
-    header = ("recipe", *metrics, f"{main} difference", "time", "tokens", "trained parameters")
+    header = (*comparison.headings, *metrics, f"{main} difference", "time", "tokens", "trained parameters")
     rows = []
     for outcome in comparison.outcomes:
         found = {name: spread.mean for name, spread in outcome.costs.items()}
         is_first = outcome is comparison.outcomes[0]
         rows.append(
             (
-                outcome.name,
+                *comparison.cells(outcome),
                 *(in_words(outcome.metrics[name]) for name in metrics),
                 "" if is_first else signed(comparison.difference(outcome, main)),
                 duration(found["seconds"]),
@@ -138,14 +138,17 @@ def show(comparison, folder: Path) -> None:
                 f"{found['trained_parameters']:,.0f}",
             )
         )
-    print_table(header, rows, right=range(1, len(header)))
+    is_varied = comparison.headings != ["recipe"]
+    print_table(header, rows, right=range(0 if is_varied else 1, len(header)))
     if main in comparison.by_length:
         reaches = comparison.by_length[main]
         print(f"\n{main} by the length of the right answer, in tokens")
-        print_table(("recipe", *reaches), length_rows(comparison, main), right=range(1, len(reaches) + 1))
+        header = (*comparison.headings, *reaches)
+        print_table(header, length_rows(comparison, main), right=range(0 if is_varied else 1, len(header)))
         print()
     seeds = ", ".join(map(str, comparison.seeds))
-    print(f"seeds {seeds}; mean ± standard deviation; plots are in {folder / 'comparison.html'}")
+    told = f"seeds {seeds}; mean ± standard deviation" if len(comparison.seeds) > 1 else f"seed {seeds} alone"
+    print(f"{told}; plots are in {folder / 'comparison.html'}")
 
 
 def prepare(arguments: Sequence[str]) -> list[str]:

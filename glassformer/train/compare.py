@@ -101,6 +101,27 @@ class Comparison:
         return [name for name in shared[0] if all(name in each for each in shared)]
 
     @property
+    def headings(self) -> list[str]:
+        """What tells recipes apart: of variants of one recipe, the fields that were varied; else their names."""
+        first, *others = ([part.partition("=")[0] for part in outcome.name.split(", ")] for outcome in self.outcomes)
+        return first[1:] if others and len(first) > 1 and all(each == first for each in others) else ["recipe"]
+
+    def cells(self, outcome: Outcome) -> tuple[str, ...]:
+        """What stands under these headings."""
+        if self.headings == ["recipe"]:
+            return (outcome.name,)
+        return tuple(part.partition("=")[2] for part in outcome.name.split(", ")[1:])
+
+    def label(self, outcome: Outcome) -> str:
+        """The same in one line."""
+        cells = self.cells(outcome)
+        return (
+            cells[0]
+            if self.headings == ["recipe"]
+            else ", ".join(map("=".join, zip(self.headings, cells, strict=True)))
+        )
+
+    @property
     def of_all_rows(self) -> list[str]:
         """Those metrics that are not of texts of some lengths."""
         return [name for name in self.metrics if not OF_LENGTHS.fullmatch(name)]

@@ -14,14 +14,39 @@ ROW, NAMES = 22, 380  # of bars: the height of one, and the room for its name
 
 def comparison_page(comparison: Comparison) -> str:
     """The whole page: means as a table and as bars, the difference to the first recipe, and a curve for each run."""
-    seeds = ", ".join(map(str, comparison.seeds))
-    title = html.escape(" against ".join(outcome.name for outcome in comparison.outcomes))
-    first = html.escape(comparison.outcomes[0].name)
-    parts = [f"<p>Seeds {seeds}. Behind ± stands the standard deviation between them.</p>", results(comparison)]
+    outcomes = comparison.outcomes
+    first = html.escape(comparison.label(outcomes[0]))
+    parts = [f"<p>{seeds_in_words(comparison)}</p>", results(comparison)]
     parts.append(f"<h2>{html.escape(comparison.main_metric.replace('_', ' '))}</h2>\n{bars(comparison)}")
-    if len(comparison.outcomes) > 1:
+    if len(outcomes) > 1:
         parts.append(f"<h2>difference to {first}, seed by seed</h2>\n{differences(comparison)}")
-    parts += [f"<h2>cost of one run</h2>\n{costs(comparison)}", legend(comparison), *by_length(comparison)]
+    parts.append(f"<h2>cost of one run</h2>\n{costs(comparison)}")
+    if len(outcomes) > len(SHADES[0]):
+        parts.append(
+            "<p>There are too many for curves in one picture: report.html in the folder of a run has its own.</p>"
+        )
+    else:
+        parts += [legend(comparison), *by_length(comparison), *learning(comparison)]
+    return page(html.escape(title(comparison)), parts)
+
+
+def title(comparison: Comparison) -> str:
+    names = [comparison.label(outcome) for outcome in comparison.outcomes]
+    if comparison.headings != ["recipe"]:
+        return f"{len(names)} variants of {comparison.outcomes[0].name.partition(', ')[0]}"
+    return " against ".join(names) if len(names) < 4 else f"{len(names)} recipes, from {names[0]} to {names[-1]}"
+
+
+def seeds_in_words(comparison: Comparison) -> str:
+    if len(comparison.seeds) == 1:
+        return f"Seed {comparison.seeds[0]} alone: how much of a difference is chance cannot be told."
+    seeds = ", ".join(map(str, comparison.seeds))
+    return f"Seeds {seeds}. Behind ± stands the standard deviation between them."
+
+
+def learning(comparison: Comparison) -> list[str]:
+    """What the logs tell, a curve for each run."""
+    parts = []
     drawn = [run.lines for outcome in comparison.outcomes for run in outcome.runs]
     for name in dict.fromkeys(name for lines in drawn for name in curve_names(lines)):
         series = [
@@ -32,7 +57,7 @@ def comparison_page(comparison: Comparison) -> str:
         ]
         if series and name not in NOT_DRAWN and not OF_LENGTHS.fullmatch(name):
             parts.append(f"<h2>{html.escape(name.replace('_', ' '))}</h2>\n{curves(name, series)}")
-    return page(title, parts)
+    return parts
 
 
 def bars(comparison: Comparison) -> str:
@@ -42,7 +67,7 @@ def bars(comparison: Comparison) -> str:
     drawn = []
     for i, (outcome, mean) in enumerate(zip(comparison.outcomes, means, strict=True)):
         y, length = i * ROW, abs(mean) * room
-        name, value = html.escape(outcome.name), shown(float(mean))
+        name, value = html.escape(comparison.label(outcome)), shown(float(mean))
         drawn.append(
             f'<text x="{NAMES - 8}" y="{y + 15}" text-anchor="end">{name}</text><g class="c0">'
             f'<rect x="{NAMES}" y="{y + 3}" width="{length:.1f}" height="{ROW - 6}" fill="currentColor"/></g>'
@@ -61,35 +86,36 @@ def by_length(comparison: Comparison) -> list[str]:
             for colour, outcome in enumerate(comparison.outcomes)
         ]
         drawn = curves(f"{metric} by length", series, dict(enumerate(f"{reach} tokens" for reach in reaches)))
-        rows = [(html.escape(name), *values) for name, *values in length_rows(comparison, metric)]
         heading = f"<h2>{html.escape(metric.replace('_', ' '))} by length of the right answer</h2>"
-        parts.append("\n".join((heading, drawn, table(("tokens", *reaches), rows))))
+        parts.append(
+            "\n".join((heading, drawn, table((*comparison.headings, *reaches), length_rows(comparison, metric))))
+        )
     return parts
 
 
 def length_rows(comparison: Comparison, metric: str) -> list[tuple[str, ...]]:
-    """The name of every recipe, and a metric of it for texts of each length."""
+    """What tells every recipe apart, and a metric of it for texts of each length."""
     reaches = comparison.by_length[metric]
     return [
-        (outcome.name, *(in_words(outcome.metrics[f"{metric} {reach}"]) for reach in reaches))
+        (*comparison.cells(outcome), *(in_words(outcome.metrics[f"{metric} {reach}"]) for reach in reaches))
         for outcome in comparison.outcomes
     ]
 
 
 def results(comparison: Comparison) -> str:
     rows = [
-        (html.escape(outcome.name), *(in_words(outcome.metrics[name]) for name in comparison.of_all_rows))
+        (*comparison.cells(outcome), *(in_words(outcome.metrics[name]) for name in comparison.of_all_rows))
         for outcome in comparison.outcomes
     ]
-    return table(("recipe", *comparison.of_all_rows), rows)
+    return table((*comparison.headings, *comparison.of_all_rows), rows)
 
 
 def differences(comparison: Comparison) -> str:
     rows = [
-        (html.escape(outcome.name), *(signed(comparison.difference(outcome, name)) for name in comparison.of_all_rows))
+        (*comparison.cells(outcome), *(signed(comparison.difference(outcome, name)) for name in comparison.of_all_rows))
         for outcome in comparison.outcomes[1:]
     ]
-    return table(("recipe", *comparison.of_all_rows), rows)
+    return table((*comparison.headings, *comparison.of_all_rows), rows)
 
 
 def costs(comparison: Comparison) -> str:
@@ -98,7 +124,7 @@ def costs(comparison: Comparison) -> str:
         found = {name: spread.mean for name, spread in outcome.costs.items()}
         rows.append(
             (
-                html.escape(outcome.name),
+                *comparison.cells(outcome),
                 duration(found["seconds"]),
                 f"{found['step']:,.0f}",
                 f"{found['tokens']:,.0f}",
@@ -106,19 +132,19 @@ def costs(comparison: Comparison) -> str:
                 f"{found['trained_parameters']:,.0f}",
             )
         )
-    return table(("recipe", "time", "steps", "tokens", "parameters", "of these trained"), rows)
+    return table((*comparison.headings, "time", "steps", "tokens", "parameters", "of these trained"), rows)
 
 
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in header)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
 
 
 def legend(comparison: Comparison) -> str:
     """Which colour is which recipe."""
     names = [
-        f'<span class="c{colour % len(SHADES[0])}">■ {html.escape(outcome.name)}</span>'
+        f'<span class="c{colour % len(SHADES[0])}">■ {html.escape(comparison.label(outcome))}</span>'
         for colour, outcome in enumerate(comparison.outcomes)
     ]
     return f"<p>{' &nbsp; '.join(names)}</p>"

@@ -165,3 +165,24 @@ def test_the_metric_that_recipes_name_is_the_main_one(tmp_path, capsys):
         ["a", "0.7500", "0.2500"],
         ["b", "1.0000", "0.5000"],
     ]
+
+
+def test_variants_of_one_recipe_are_told_apart_by_their_fields(tmp_path, capsys):
+    from glassformer.cli.compare import show
+
+    def outcome(name, value):
+        result = {"metrics": {"loss": 1.0, "bleu": value}, **dict.fromkeys(comparing.COSTS, 1)}
+        return comparing.Outcome(name, (comparing.Run(0, tmp_path, result),))
+
+    outcomes = tuple(outcome(f"shapes, layers={i}, rate=<{i}>", float(i)) for i in range(8))
+    comparison = comparing.Comparison(outcomes, (0,))
+    show(comparison, tmp_path)
+    header, first, *_, note = capsys.readouterr().out.splitlines()
+    assert header.split()[:4] == ["layers", "rate", "loss", "bleu"] and first.split()[:2] == ["0", "<0>"]
+    assert note.startswith("seed 0 alone")
+    page = comparison_page(comparison)
+    assert "<h1>8 variants of shapes</h1>" in page and "<th>layers</th><th>rate</th>" in page
+    assert "layers=7, rate=&lt;7&gt;</text>" in page and "too many for curves" in page and "<7>" not in page
+    mixed = comparing.Comparison((outcomes[0], outcome("other", 1.0)), (0, 1))
+    assert mixed.headings == ["recipe"] and mixed.label(outcomes[0]) == "shapes, layers=0, rate=<0>"
+    assert "against other</h1>" in comparison_page(mixed) and "Seeds 0, 1." in comparison_page(mixed)
