@@ -26,7 +26,8 @@ log = logging.getLogger("glassformer")
 class LoadReport:
     """What a load found. `model.load_report` keeps it."""
 
-    initialised: list[str] = field(default_factory=list)  # parts that the checkpoint lacks, drawn at random
+    initialised: list[str] = field(default_factory=list)  # parts that were drawn at random: the checkpoint lacks them,
+    replaced: list[str] = field(default_factory=list)  # or, these of them, has them in another shape
     unused: list[str] = field(default_factory=list)  # weights of the file that the model has no place for
     tolerated: list[str] = field(default_factory=list)  # weights that the caller allowed to be wrong
     leftovers: list[str] = field(default_factory=list)  # buffers of old files that nobody needs
@@ -132,13 +133,17 @@ def load_weights(
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in tolerate)
 
     plan = plan_load(model, weights, keymap, prefixed=prefixed, tied=tied)
-    report = LoadReport(list(plan.absent_parts), plan.unused, [], plan.leftovers, wrapper_notes(weights))
+    report = LoadReport(
+        list(plan.absent_parts), unused=plan.unused, leftovers=plan.leftovers, notes=wrapper_notes(weights)
+    )
     left = {name for names in plan.absent_parts.values() for name in names}
     faults = []
     for name, fault in plan.faults.items():
         part = keymap.part(name)
         if part is not None and ignore_mismatched_sizes and name in plan.sources:
-            report.initialised += [part] if part not in report.initialised else []
+            if part not in report.replaced:
+                report.replaced.append(part)
+                report.initialised.append(part)
             report.notes.append(f"{name}: {fault}; it is drawn anew")
         elif is_tolerated(name):
             report.tolerated.append(name)

@@ -51,7 +51,7 @@ def write_weights(
     """Write tensors into a folder as Hugging Face names them, replacing the set that was there; returns the files.
 
     One `model.safetensors`, or, beyond `max_shard_size`, `model-00001-of-0000N.safetensors` with an index;
-    `pytorch_model.bin` in the same way with `safe_serialization=False`. safetensors files keep `metadata` too.
+    `pytorch_model.bin` in the same way with `safe_serialization=False`. Each file keeps `metadata` too.
 
     However it ends, killed at any moment too, `open_weights` then finds all of the old tensors or all of the new,
     never a mixture. A lone file changes by one rename. Shards whose names are taken are first written under other
@@ -129,7 +129,7 @@ def _write_file(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mappi
         if path.suffix == ".safetensors":
             write_safetensors(file, tensors, metadata)
         else:
-            write_torch(file, tensors, path)
+            write_torch(file, tensors, path, metadata)
 
 
 def _write_shards(

@@ -13,6 +13,7 @@ import pickletools
 import re
 import struct
 import zipfile
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -42,7 +43,6 @@ class TorchFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.metadata: dict[str, str] = {}
         with open_regular(path) as file:
             self.size = os.fstat(file.fileno()).st_size
             start = file.read(len(_LEGACY_START))
@@ -51,7 +51,9 @@ class TorchFile:
                 _look_through_zip(file, path, self.size)
             else:
                 _look_through_legacy(file, path, self.size, start)
-        self._tensors = _check_loaded(_load_restricted(path, mapped=zipped), path, self.size)
+        loaded = _load_restricted(path, mapped=zipped)
+        self._tensors = _check_loaded(loaded, path, self.size)
+        self.metadata = _metadata_of(loaded)
         self.infos = {name: TensorInfo(value.dtype, tuple(value.shape), path) for name, value in self._tensors.items()}
 
     def read(self, name: str) -> torch.Tensor:
@@ -156,16 +158,29 @@ def _check_loaded(loaded: Any, path: Path, size: int) -> dict[str, torch.Tensor]
     return {name: value.detach() for name, value in loaded.items()}
 
 
+def _metadata_of(loaded: Any) -> dict[str, str]:
+    """What `write_torch` said beside the tensors; files of others say there which version their modules have."""
+    said = getattr(loaded, "_metadata", None)
+    about = said.get("") if isinstance(said, Mapping) else None
+    return {k: v for k, v in about.items() if isinstance(v, str)} if isinstance(about, Mapping) else {}
+
+
 def _hint(name: str, value: Any) -> str:
     if isinstance(value, Mapping) and any(isinstance(part, torch.Tensor) for part in value.values()):
         return f": this is a training checkpoint; save the table under {clip(name)} on its own"
     return ""
 
 
-def write_torch(file: BinaryIO, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
+def write_torch(
+    file: BinaryIO, tensors: Mapping[str, torch.Tensor], path: Path, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write tensors, with metadata where torch keeps what it has to say of a state_dict's modules."""
     try:
         # Cloned where a tensor is part of something larger, because torch writes whole storages.
-        torch.save({name: _on_its_own(tensor.detach().cpu()) for name, tensor in tensors.items()}, file)
+        table = OrderedDict((name, _on_its_own(tensor.detach().cpu())) for name, tensor in tensors.items())
+        if metadata:
+            table._metadata = {"": dict(metadata)}  # type: ignore[attr-defined]
+        torch.save(table, file)
     except (OSError, RuntimeError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else one_line(error)
         raise CheckpointError(f"could not write {path}: {reason}") from error

@@ -53,6 +53,7 @@ class PreTrainedModel(Prunes, Visible, Stored):
         if body is self:
             self.prune_as_configured()
         self.tie_weights()
+        self.remember_making()
 
     init_weights = post_init  # the name that the tutorials' own classes call
 

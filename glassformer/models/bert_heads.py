@@ -27,6 +27,7 @@ from .heads import (
     token_labels,
 )
 from .outputs import BertForPreTrainingOutput, CausalLMOutputWithCrossAttentions
+from .stored import is_made_again
 
 log = logging.getLogger("glassformer")
 
@@ -181,7 +182,7 @@ class BertLMHeadModel(Generates, ScoresWords):
 
     def __init__(self, config: BertConfig):
         super().__init__(config)
-        if not config.is_decoder:
+        if not config.is_decoder and not is_made_again():
             log.warning("BertLMHeadModel without is_decoder=True sees the words it should predict")
         self.bert = BertModel(self.config, add_pooling_layer=False)
         self.cls = BertOnlyMLMHead(self.config)

@@ -1,4 +1,5 @@
-"""Parts that a checkpoint lacks are drawn at random: which of them have learnt nothing since?
+"""Weights are drawn at random where a checkpoint lacks a part, or a model is made from a config alone: which of them
+have learnt nothing since?
 
 A few values of every parameter are kept as they were drawn. Whatever changes them, a training loop or
 `load_state_dict`, has made the part a trained one; another device or dtype, to and fro, has not.
@@ -16,7 +17,7 @@ from ..checkpoints.config import PretrainedConfig
 KEPT = 256  # values of a parameter
 # Heads whose weights have the same names and often the same shapes, and mean other things.
 ALIKE = ("ForSequenceClassification", "ForTokenClassification", "ForMultipleChoice")
-UNTRAINED = "untrained"  # what safetensors files of ours call the parts that were saved as they were drawn
+UNTRAINED = "untrained"  # what weight files of ours call the parts that were saved as they were drawn
 
 
 def sample(parameter: Tensor) -> Tensor:
@@ -31,6 +32,14 @@ def remember(model: nn.Module, parts: Sequence[str]) -> dict[str, dict[str, Tens
         part: {name: sample(value) for name, value in model.named_parameters() if f"{name}.".startswith(f"{part}.")}
         for part in parts
     }
+
+
+def remember_made(model: nn.Module, heads: Sequence[str], body: str) -> dict[str, dict[str, Tensor]]:
+    """The same for a model that was made just now: its heads, and `body`, which stands for all that it is made of."""
+    parameters = dict(model.named_parameters())
+    if any(parameter.is_meta for parameter in parameters.values()):  # a load will fill it
+        return {}
+    return {body: {name: sample(value) for name, value in parameters.items()}, **remember(model, heads)}
 
 
 def still_drawn(model: nn.Module, drawn: dict[str, dict[str, Tensor]]) -> list[str]:

@@ -30,7 +30,7 @@ from ..checkpoints.load import (
 from ..checkpoints.weights import Weights, open_weights, write_weights
 from ..checkpoints.wrapped import unwrapped
 from ..errors import refuse_unknown
-from .drawn import UNTRAINED, learnt_otherwise, remember, still_drawn
+from .drawn import UNTRAINED, learnt_otherwise, remember, remember_made, still_drawn
 from .pruning import KINDS, pruned_in
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ log = logging.getLogger("glassformer")
 Model = TypeVar("Model", bound="PreTrainedModel")
 
 _bodies_are_hollow: ContextVar[bool] = ContextVar("bodies are hollow", default=False)
+
+
+def is_made_again() -> bool:
+    """Whether a model is made a second time, for a head that its checkpoint lacks: what it had to say is said."""
+    return _bodies_are_hollow.get()
 
 
 class ModelType(type):
@@ -61,7 +66,8 @@ class Stored(nn.Module, metaclass=ModelType):
     def __init__(self) -> None:
         super().__init__()
         self.load_report = LoadReport()
-        self._drawn: dict[str, dict[str, Tensor]] = {}  # what `untrained` compares with
+        self._drawn: dict[str, dict[str, Tensor]] = {}  # what `untrained` compares with: parts that the files lacked,
+        self._made: dict[str, dict[str, Tensor]] = {}  # or all parts of a model that was never loaded
 
     @classmethod
     def from_pretrained(
@@ -163,35 +169,53 @@ class Stored(nn.Module, metaclass=ModelType):
             for name, data in loaded.items():
                 getattr(module, name).data.copy_(data)
 
+    def optional_parts(self) -> list[str]:
+        """Parts that a checkpoint may lack: heads, and what in the body is not always there."""
+        return list(dict.fromkeys(filter(None, (self.keymap.part(name) for name, _ in self.named_parameters()))))
+
+    def remember_making(self) -> None:
+        """Remember the weights of a model that was made just now."""
+        heads = [part for part in self.optional_parts() if not f"{part}.".startswith(self.keymap.prefix)]
+        self._made = remember_made(self, [] if self.base_model is self else heads, self.base_model_prefix)
+
     def take_over_drawn(self, saved: str) -> None:
         """Remember which parts were drawn at random: now, or before they were saved."""
-        drawn, prefix = self.load_report.initialised, self.keymap.prefix
-        parts = dict.fromkeys(filter(None, (self.keymap.part(name) for name, _ in self.named_parameters())))
-        before = saved.split(", ")
-        drawn += [part for part in parts if part.removeprefix(prefix) in before and part not in drawn]
-        self._drawn = remember(self, drawn)
+        drawn, prefix, before = self.load_report.initialised, self.keymap.prefix, saved.split(", ")
+        drawn += [p for p in self.optional_parts() if p.removeprefix(prefix) in before and p not in drawn]
+        self._drawn, self._made = remember(self, drawn), {}
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it came from a checkpoint, and was not made from a config alone."""
+        return not self._made
 
     @property
     def untrained(self) -> list[str]:
-        """Parts that were drawn at random when the model was loaded and have learnt nothing since.
+        """Parts that were drawn at random, when the model was loaded or made, and have learnt nothing since.
 
         >>> BertForSequenceClassification.from_pretrained("./bert-base-uncased/").untrained    # doctest: +SKIP
         ['classifier']
+        >>> BertForSequenceClassification(BertConfig()).untrained                              # doctest: +SKIP
+        ['bert', 'classifier']
         """
+        return still_drawn(self, self._made) or self.untrained_since_load()
+
+    def untrained_since_load(self) -> list[str]:
+        """Those of them that the checkpoint lacked."""
         return [part for part in still_drawn(self, self._drawn) if part in self.load_report.initialised]
 
     def say_what_was_found(self, name_or_path: str | Path) -> None:
         report, name = self.load_report, type(self).__name__
         for note in report.notes:
             log.warning("%s: %s", name_or_path, note)
-        if report.initialised:
-            log.warning(
-                "%s: %s has no trained %s; it starts from random weights and must be trained before use",
-                name,
-                name_or_path,
-                ", ".join(report.initialised),
-            )
-        elif learnt_otherwise(name, self.config):
+        lacking = [part for part in report.initialised if part not in report.replaced]
+        if lacking:
+            told = "%s: %s has no trained %s; it starts from random weights and must be trained before use"
+            log.warning(told, name, name_or_path, ", ".join(lacking))
+        if report.replaced:
+            told = "%s: the %s of %s has another shape and is drawn anew; it must be trained before use"
+            log.warning(told, name, ", ".join(report.replaced), name_or_path)
+        if not report.initialised and learnt_otherwise(name, self.config):
             told = "%s is a %s: its classifier fits a %s by shape and has learnt something else"
             log.warning(told, name_or_path, (self.config.architectures or [""])[0], name)
         if report.tolerated:
@@ -235,7 +259,7 @@ class Stored(nn.Module, metaclass=ModelType):
         if wrong:
             log.warning("saved with NaN or infinite values, which a load will refuse: %s", ", ".join(wrong[:8]))
         tensors = self.keymap.to_file(own, prefixed=self.base_model is not self)
-        untrained = [part.removeprefix(self.keymap.prefix) for part in self.untrained]
+        untrained = [part.removeprefix(self.keymap.prefix) for part in self.untrained_since_load()]
         about = {UNTRAINED: ", ".join(untrained)} if untrained else {}
         write_weights(
             folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization, metadata=about

@@ -179,13 +179,15 @@ def test_token_ids_beyond_the_vocabulary_are_harmless_and_said(tmp_path, caplog)
     assert "bos_token_id 30521" in caplog.text
 
 
-def test_head_of_another_size(tmp_path):
+def test_head_of_another_size(tmp_path, caplog):
     BertForSequenceClassification(tiny_bert(num_labels=3)).save_pretrained(tmp_path)
     with pytest.raises(WeightsError, match=r"classifier.weight: shape \[3, 48\] in the file, \[5, 48\]"):
         BertForSequenceClassification.from_pretrained(tmp_path, num_labels=5)
     model = BertForSequenceClassification.from_pretrained(tmp_path, num_labels=5, ignore_mismatched_sizes=True)
     assert model(IDS).logits.shape == (1, 5)
-    assert model.load_report.initialised == ["classifier"]
+    assert model.load_report.initialised == model.load_report.replaced == ["classifier"]
+    assert f"the classifier of {tmp_path} has another shape and is drawn anew; it must be trained" in caplog.text
+    assert "has no trained" not in caplog.text
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

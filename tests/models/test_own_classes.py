@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer import BertForSequenceClassification, BertModel, BertPreTrainedModel, WeightsError
+from glassformer import (
+    BertForSequenceClassification,
+    BertLMHeadModel,
+    BertModel,
+    BertPreTrainedModel,
+    WeightsError,
+)
 
 from .architectures import tiny_bert, tokens
 
@@ -78,3 +84,10 @@ def test_saving_what_cannot_be_loaded_is_said(folder, caplog):
     assert "NaN or infinite values" in caplog.text
     with pytest.raises(WeightsError, match="NaN"):
         BertModel.from_pretrained(folder)
+
+
+def test_a_decoder_that_is_none_is_told_once(folder, caplog):
+    for make in (lambda: BertLMHeadModel.from_pretrained(folder), lambda: BertLMHeadModel(tiny_bert())):
+        assert "cls.predictions" in make().untrained
+        assert sum("sees the words it should predict" in each for each in caplog.messages) == 1
+        caplog.clear()
