@@ -49,7 +49,7 @@ INSTEAD = {
 
 IN_PYTHON = {
     "option": "{name}={value!r}",
-    "column": "read_rows({file!r}, columns={{{name!r}: ...}})",
+    "column": "read_rows({file!r}, columns={{{name!r}: {value!r}}})",
     "reading": "{name}={value!r}",
 }
 spelling: ContextVar[Mapping[str, str]] = ContextVar("how the user passes things", default=IN_PYTHON)

@@ -38,9 +38,10 @@ def condition(
     if split_special_tokens:
         plain = end_of_last_token(tokenizer, prefix or "")
         if plain:
-            ids += tokenizer.encode(text[:plain], add_special_tokens=False)
+            ids += tokenizer.encode(text[:plain], add_special_tokens=False, verbose=False)
             text = text[plain:]
-    return ids + tokenizer.encode(text, add_special_tokens=False, split_special_tokens=split_special_tokens)
+    plainly = {"add_special_tokens": False, "split_special_tokens": split_special_tokens}
+    return ids + tokenizer.encode(text, **plainly, verbose=False)  # what is too long is for generation to tell
 
 
 def control_token(tokenizer: PreTrainedTokenizer, label: str) -> int:

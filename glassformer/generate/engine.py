@@ -28,6 +28,12 @@ from .stopping import stop_strings
 log = logging.getLogger("glassformer")
 
 
+def refuse_to_peek(model: Any) -> None:
+    """Raise if a model sees the words that it should predict."""
+    if not model.reading_body.is_decoder:
+        raise InputError(f"{type(model).__name__} sees the words it should predict: load it with is_decoder=True")
+
+
 class Generation:
     """One call of `generate`, from its arguments to its result; iterate over `steps` to see it happen."""
 
@@ -46,8 +52,7 @@ class Generation:
         encoder_attention_mask: Tensor | None = None,
         **settings: Any,
     ):
-        if not model.reading_body.is_decoder:
-            raise InputError(f"{type(model).__name__} sees the words it should predict: load it with is_decoder=True")
+        refuse_to_peek(model)
         if token_type_ids is not None and bool(token_type_ids.any()):
             raise InputError("generation reads one text: token_type_ids other than 0 are not used")
         self.model = model

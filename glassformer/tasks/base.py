@@ -10,6 +10,7 @@ in the order in which data flows:
 from __future__ import annotations
 
 import copy
+import difflib
 import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 
 from ..data.columns import usual_names
 from ..data.row import Row as FileRow
-from ..errors import InputError, nearest, refuse_unknown, spelt
+from ..errors import InputError, refuse_unknown, spelt
 from ..models import auto
 from ..models.base import PreTrainedModel
 from ..models.drawn import learnt_otherwise
@@ -33,6 +34,7 @@ from ..text.options import one_of
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example, label_tensor, padded
 from .options import Options
+from .registry import task_class
 
 log = logging.getLogger("glassformer")
 
@@ -67,7 +69,7 @@ class Task:
     head: ClassVar[str]  # the Auto class that loads its model
     columns: ClassVar[Columns]
     Options: ClassVar[type[Options]] = Options
-    idle_parts: ClassVar[tuple[str, ...]] = ()  # parts of the model that the answer does not depend on
+    taught_by: ClassVar[str | None] = None  # the task whose rows teach it, if not its own
     unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
     needs_special_tokens: ClassVar[bool] = False  # texts of files keep theirs too
     nested_options: ClassVar[str | None] = None  # a dictionary of options that people pass under this name
@@ -236,9 +238,11 @@ class Task:
         for name in self.columns.needed:
             if row.get(name) is None:
                 held = ", ".join(map(str, given)) or "nothing"
-                hint = nearest(name, (str(each) for each in given if each not in self.columns.all))
-                if isinstance(given, FileRow) and not hint and given:
-                    hint = f"; say which of them it is: {spelt('column', name, '...', file=given.file)}"
+                hint = ""
+                if isinstance(given, FileRow) and given:
+                    close = difflib.get_close_matches(name, map(str, given.keys() - {*self.columns.all}), n=1)
+                    column = spelt("column", name, close[0] if close else "...", file=given.file)
+                    hint = f"; say which of them it is: {column}"
                 raise InputError(f"{self.name} needs {name}; the row has {held}{hint}")
 
     def check_column(self, name: str, value: Any) -> None:
@@ -426,22 +430,32 @@ class Task:
     # --- honesty -----------------------------------------------------------------------------------------------
 
     def refuse_untrained(self) -> None:
-        """Raise if an answer would come from weights that were drawn at random when the model was loaded, or that
-        learnt something else."""
-        drawn = [part for part in self.model.untrained if part not in self.idle_parts]
-        where = self.model.config.name_or_path or "the checkpoint"
-        mine = type(self.model).__name__
-        if learnt_otherwise(mine, self.model.config):
+        """Raise if an answer would come from weights that were drawn and learnt nothing, or learnt something else."""
+        model, config = self.model, self.model.config
+        mine, where = type(model).__name__, config.name_or_path or "the checkpoint"
+        teacher = task_class(self.taught_by) if self.taught_by else self
+        way = f"by {self.taught_by} " if self.taught_by else ""
+        remedy = f"{way}on rows with {', '.join(teacher.columns.all)}, or load a checkpoint of {mine}"
+        if learnt_otherwise(mine, config):
             raise InputError(
-                f"{where} is a {self.model.config.architectures[0]}: its classifier fits a {mine} by shape and has "
-                f"learnt something else than {self.name}; train it on rows with {', '.join(self.columns.all)}, or load "
-                f"a checkpoint of {mine}"
+                f"{where} is a {config.architectures[0]}: its classifier fits a {mine} by shape and has "
+                f"learnt something else than {self.name}; train it {remedy}"
             )
-        if drawn:
-            raise InputError(
-                f"{where} has no trained {', '.join(drawn)}, so {self.name} would answer at random: train the model "
-                f"on rows with {', '.join(self.columns.all)}, or load a checkpoint of {type(self.model).__name__}"
-            )
+        drawn = [part for part in model.untrained if self.depends_on(part)]
+        if not drawn:
+            return
+        told = f"{where} has no trained {', '.join(drawn)}"
+        if not model.is_loaded:
+            told = f"this {mine} was made from a config and has learnt nothing"
+        elif {*drawn} <= {*model.load_report.replaced}:
+            told = f"the {', '.join(drawn)} of {where} had another shape and was drawn anew"
+        raise InputError(f"{told}, so {self.name} would answer at random: train the model {remedy}")
+
+    def depends_on(self, part: str) -> bool:
+        """Whether an answer depends on a part of the model: vectors of tokens do on the body, without its pooler."""
+        inner = part.removeprefix(self.model.keymap.prefix)
+        is_of_body = self.model.base_model is self.model or inner != part or part == self.model.base_model_prefix
+        return self.head != "AutoModel" or (is_of_body and inner != "pooler")
 
 
 def takes(model: nn.Module, name: str) -> bool:

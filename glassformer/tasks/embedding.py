@@ -43,7 +43,6 @@ class Embedding(Task):
     head = "AutoModel"
     columns = Columns(("text",))
     Options = EmbeddingOptions
-    idle_parts = ("pooler",)
 
     def __init__(self, encoder: SentenceEncoder, **options: Any) -> None:
         self.encoder = encoder

@@ -36,7 +36,6 @@ class FeatureExtraction(Task):
     columns = Columns(("text",))
     Options = FeatureExtractionOptions
     nested_options = "tokenize_kwargs"
-    idle_parts = ("pooler",)
 
     def encode(self, row: Row) -> list[Example]:
         encoded = self.fit(row["text"], cut=self.options.cut)

@@ -44,6 +44,7 @@ class FillMask(Task):
 
     name = "fill-mask"
     head = "AutoModelForMaskedLM"
+    taught_by = "masked-language-modeling"
     columns = Columns(("text",), (), ("words",))
     Options = FillMaskOptions
     nested_options = "tokenizer_kwargs"

@@ -52,6 +52,7 @@ class MaskedLanguageModeling(FillMask):
     """
 
     name = "masked-language-modeling"
+    taught_by = None
     columns = Columns(("text",))
     Options = MaskedLanguageModelingOptions
 

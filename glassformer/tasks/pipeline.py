@@ -172,6 +172,8 @@ def pipeline(
     loaded = isinstance(model, PreTrainedModel | SentenceEncoder)
     if not loaded and not isinstance(model, str | PathLike):
         raise InputError(f"model must be a folder, a hub name or a loaded model, got {model!r:.80}")
+    if tokenizer is not None and not isinstance(tokenizer, PreTrainedTokenizer | str | PathLike):
+        raise InputError(f"tokenizer must be a folder, a hub name or a loaded tokenizer, got {tokenizer!r:.80}")
     if loaded:
         kind = task_class(task or task_of(type(model).__name__, "the model"))
     else:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError
+from ..errors import InputError, spelt
 from ..text.encoding import Row as Encoded
 from ..text.inputs import describe
 from ..text.options import whole
@@ -77,12 +77,14 @@ class QuestionAnswering(Task):
         if room < 1:
             raise InputError(
                 f"the question has {length} tokens, and a window of {limit} leaves no room for the context; "
-                "pass max_question_len to cut it"
+                f"pass {spelt('option', 'max_question_len', limit // 4)} to cut it, which is then told"
             )
         stride = self.options.doc_stride
         if stride is None:
             stride = min(limit // 2, OVERLAP)
             stride = stride if stride < room else room // 2
+        if stride >= room:
+            raise InputError(f"doc_stride must be less than the {room} tokens of a window's context, got {stride}")
         windows = self.windows(question, row["context"], limit=limit, stride=stride, cut="only_second")
         if len(windows[0].texts[1]) == 0:
             raise InputError(f"the context {describe(row['context'])} has no tokens to read")

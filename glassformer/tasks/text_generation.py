@@ -15,8 +15,11 @@ from ..data.corpus import Piece, Pieces
 from ..data.packing import pack
 from ..errors import InputError
 from ..generate.conditioning import condition, control_token
+from ..generate.engine import refuse_to_peek
+from ..models.base import PreTrainedModel
 from ..nn.loss import IGNORED, recalled, sampled_word_loss
 from ..text.options import between, whole
+from ..text.tokenizer import PreTrainedTokenizer
 from .base import Columns, Row, least
 from .batch import Batch, Example, Ids
 from .options import some, switch
@@ -64,6 +67,10 @@ class TextGeneration(WritingTask):
     head = "AutoModelForCausalLM"
     columns = Columns(("text",))
     Options = TextGenerationOptions
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
+        refuse_to_peek(model)
+        super().__init__(model, tokenizer, **options)
 
     @property
     def smooths_labels(self) -> bool:

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, spelt
+from ..models.base import PreTrainedModel
+from ..text.tokenizer import PreTrainedTokenizer
 from .base import Columns, Row, Task
 from .batch import Example
 from .options import CutOptions, switch, texts
@@ -54,8 +56,13 @@ class ZeroShotClassification(Task):
 
     name = "zero-shot-classification"
     head = "AutoModelForSequenceClassification"
+    taught_by = "text-classification"
     columns = Columns(("text",))
     Options = ZeroShotOptions
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
+        super().__init__(model, tokenizer, **options)
+        self.verdicts()  # a model that knows nothing of entailment is refused now, and not at the first text
 
     def take(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         named = dict(named)
@@ -67,7 +74,8 @@ class ZeroShotClassification(Task):
 
     def encode(self, row: Row) -> list[Example]:
         if self.options.candidate_labels is None:
-            raise InputError("zero-shot-classification needs candidate_labels, the labels to choose from")
+            how = spelt("option", "candidate_labels", "sports,politics")
+            raise InputError(f"zero-shot-classification needs candidate_labels, the labels to choose from: {how}")
         hypotheses = [self.options.hypothesis_template.format(label) for label in self.options.labels]
         return [
             Example(self.fit(row["text"], hypothesis, cut=self.options.cut), window=i)

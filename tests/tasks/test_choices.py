@@ -192,7 +192,7 @@ def test_a_named_contradiction_counts(checkpoint):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "needs candidate_labels"),
+        ({}, "needs candidate_labels, the labels to choose from: candidate_labels='sports,politics'"),
         ({"candidate_labels": []}, "candidate_labels must be a list of one text or more"),
         ({"candidate_labels": ","}, "candidate_labels must be"),
         ({"candidate_labels": 3}, "candidate_labels must be"),
@@ -206,6 +206,12 @@ def test_wrong_options(checkpoint, options, message):
         pipeline("zero-shot-classification", model=checkpoint(SEQUENCE, **ENTAILMENT))("a", **options)
 
 
-def test_a_model_without_entailment_is_refused(checkpoint):
+def test_a_model_without_entailment_is_refused_when_the_pipeline_is_made(checkpoint):
     with pytest.raises(InputError, match="must begin with 'entail', and they are LABEL_0, LABEL_1"):
-        pipeline("zero-shot-classification", model=checkpoint(SEQUENCE))("a", TOPICS)
+        pipeline("zero-shot-classification", model=checkpoint(SEQUENCE))
+
+
+def test_an_untrained_head_is_taught_by_pairs(checkpoint):
+    folder = checkpoint(glassformer.BertModel, **ENTAILMENT)
+    with pytest.raises(InputError, match="train the model by text-classification on rows with text, text_pair, label"):
+        pipeline("zero-shot-classification", model=folder)

@@ -105,6 +105,7 @@ def test_what_a_call_refuses(checkpoint, call, error, message):
         ({"modle": 3}, ArgumentError, "did you mean 'model'"),
         ({"model": None}, InputError, "pipeline needs a model"),
         ({"model": 3}, InputError, "model must be a folder, a hub name or a loaded model, got 3"),
+        ({"tokenizer": 3}, InputError, "tokenizer must be a folder, a hub name or a loaded tokenizer, got 3"),
         ({"top_k": 0}, InputError, "top_k must be"),
         ({"batch_size": -1}, InputError, "batch_size must be"),
     ],
@@ -151,11 +152,77 @@ def test_an_untrained_head_refuses_to_answer(checkpoint, caplog):
     model = KIND.from_pretrained(folder)
     with pytest.raises(InputError, match="train the model on rows with text, text_pair, label"):
         pipeline(model=model)
-    model.save_pretrained(folder / "drawn")
     model.half().float()  # another dtype is no training
-    for untrained in (model, KIND.from_pretrained(folder / "drawn", dtype=torch.bfloat16)):
-        with pytest.raises(InputError, match="has no trained classifier"):
-            pipeline(model=untrained, tokenizer=str(folder))
+    with pytest.raises(InputError, match="has no trained classifier"):
+        pipeline(model=model, tokenizer=str(folder))
+
+
+@pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.parametrize("size", ["5GB", "100KB"])
+def test_an_untrained_head_is_remembered_in_files(checkpoint, safe, size):
+    folder = checkpoint(glassformer.BertModel)
+    KIND.from_pretrained(folder).save_pretrained(folder / "drawn", safe_serialization=safe, max_shard_size=size)
+    again = KIND.from_pretrained(folder / "drawn", dtype=torch.bfloat16)
+    with pytest.raises(InputError, match="has no trained classifier"):
+        pipeline(model=again, tokenizer=str(folder))
+    again.classifier.bias.data += 1
+    again.save_pretrained(folder / "drawn", safe_serialization=safe, max_shard_size=size)
+    assert KIND.from_pretrained(folder / "drawn").untrained == []
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [
+        ("text-classification", KIND),
+        ("fill-mask", glassformer.BertForMaskedLM),
+        ("feature-extraction", glassformer.BertModel),
+        ("sentence-similarity", glassformer.BertModel),
+        ("text-generation", glassformer.BertLMHeadModel),
+    ],
+)
+def test_a_model_that_was_made_and_never_trained_refuses_to_answer(checkpoint, task, kind):
+    folder = checkpoint(kind, is_decoder=task == "text-generation")
+    tokenizer = glassformer.AutoTokenizer.from_pretrained(folder)
+    model = kind(glassformer.BertConfig.from_pretrained(folder))
+    with pytest.raises(
+        InputError, match=f"this {kind.__name__} was made from a config and has learnt nothing, so {task}"
+    ):
+        pipeline(task, model, tokenizer)
+    model.load_state_dict(kind.from_pretrained(folder).state_dict())
+    assert pipeline(task, model, tokenizer)
+
+
+def test_a_head_that_learnt_on_a_body_that_did_not_answers(checkpoint):
+    folder = checkpoint(KIND)
+    model = KIND(glassformer.BertConfig.from_pretrained(folder))
+    assert model.untrained == ["bert", "classifier"]
+    model.bert.encoder.layer[0].output.dense.bias.data += 1
+    assert model.untrained == ["classifier"]
+    model.classifier.weight.data += 1
+    assert model.untrained == []
+    frozen = KIND(model.config)
+    frozen.classifier.weight.data += 1
+    assert pipeline(model=frozen, tokenizer=str(folder))("so good")
+
+
+def test_vectors_of_tokens_need_no_head(checkpoint, caplog):
+    folder = checkpoint(glassformer.BertModel)
+    model = KIND.from_pretrained(folder)
+    assert model.untrained == ["classifier"]
+    expected = pipeline("feature-extraction", folder)("so good")
+    assert pipeline("feature-extraction", model, str(folder))("so good") == expected
+
+
+def test_a_head_of_another_size_is_told_as_such(checkpoint):
+    folder = checkpoint(KIND)
+    model = KIND.from_pretrained(folder, num_labels=5, ignore_mismatched_sizes=True)
+    with pytest.raises(InputError, match=r"the classifier of .*model had another shape and was drawn anew, so text-cl"):
+        pipeline(model=model)
+
+
+def test_what_fills_masks_is_taught_by_plain_text(checkpoint):
+    with pytest.raises(InputError, match="train the model by masked-language-modeling on rows with text, or load"):
+        pipeline("fill-mask", checkpoint(glassformer.BertModel))
 
 
 @pytest.mark.parametrize("way", ["a loop", "load_state_dict"])
@@ -244,7 +311,7 @@ def test_faults_of_a_file_name_its_line(checkpoint, tmp_path):
     found = pipe(tmp_path / "rows.jsonl")
     assert next(found)
     assert next(found)
-    message = r"rows.jsonl, line 3: text-classification needs text; the row has txt, did you mean 'txt'"
+    message = r"rows.jsonl, line 3: text-classification needs text; the row has txt; .* columns=\{'text': 'txt'\}"
     with pytest.raises(glassformer.DataError, match=message):
         next(found)
     (tmp_path / "long.txt").write_text("a\n" + "the cat " * 30 + "\n")
@@ -333,7 +400,7 @@ def test_a_column_of_another_name_is_asked_for(checkpoint, tmp_path):
     file.write_text("review\tlabel\nso good\t1\n")
     with pytest.raises(InputError) as caught:
         list(pipeline("text-classification", checkpoint(KIND))(file))
-    assert f"say which of them it is: read_rows({str(file)!r}, columns={{'text': ...}})" in str(caught.value)
+    assert f"say which of them it is: read_rows({str(file)!r}, columns={{'text': '...'}})" in str(caught.value)
 
 
 def test_a_text_and_its_pair_by_name(checkpoint):

@@ -93,7 +93,10 @@ def test_wrong_rows(folder, row, message):
         ({"top_k": 0}, "top_k must be"),
         ({"top_k": None}, "top_k must be"),
         ({"max_answer_len": 0}, "max_answer_len must be"),
-        ({"doc_stride": 39, "max_seq_len": 40}, "stride must be smaller"),
+        (
+            {"doc_stride": 39, "max_seq_len": 40},
+            "doc_stride must be less than the 35 tokens of a window's context, got 39",
+        ),
         ({"handle_impossible_answer": "yes"}, "handle_impossible_answer must be one of True, False"),
     ],
 )

@@ -128,3 +128,17 @@ def test_the_loss_is_that_of_the_model(folder):
         mean = pipe.model(**{k: v for k, v in batch.inputs.items() if k != "token_type_ids"}, labels=labels).loss
         mine = task.loss(pipe.model, batch, "mean")
     torch.testing.assert_close(mine, mean)
+
+
+def test_a_model_that_sees_what_it_should_predict_is_refused_when_the_pipeline_is_made(checkpoint):
+    with pytest.raises(InputError, match="sees the words it should predict: load it with is_decoder=True"):
+        pipeline("text-generation", model=checkpoint(glassformer.BertForMaskedLM))
+
+
+def test_a_prompt_that_is_too_long_is_told_once(folder, recwarn):
+    pipe = pipeline(
+        "text-generation", model=folder, tokenizer=AutoTokenizer.from_pretrained(folder, model_max_length=60)
+    )
+    with pytest.raises(InputError, match="the prompt has 80 tokens, and the model reads at most 60"):
+        pipe("我" * 80)
+    assert not recwarn.list
