@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from ..errors import DataError, InputError
 from .reading import Reading, answered, count_of, items_of
-from .show import print_json
+from .show import counted, print_json
 
 if TYPE_CHECKING:
     from ..data.readers import Rows
@@ -80,7 +80,7 @@ def embed(
     if json:
         print_json(told)
     else:
-        print("{output}: {count:,} vectors of {width} numbers".format(**told))
+        print(f"{output}: {counted(told['count'], 'vector')} of {told['width']} numbers")
     return 0
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .. import __version__
 from ..errors import IN_PYTHON, GlassformerError, nearest, spelling
+from .arguments import Unreadable, read_arguments
 
 VERBS = (
     "demo",
@@ -92,16 +93,15 @@ def run(arguments: list[str]) -> int:
     if os.environ.get("NO_COLOR"):
         os.environ.setdefault("PYTHON_TYRO_ANSI_CODES", "False")  # tyro has a variable of its own
 
-    import tyro
-
     spelling.set(SPELLINGS.get(verb, TO_A_VERB))
     function = function_of(verb)
     rest = getattr(function, "prepare", list)(arguments[1:])  # a verb may have a way of its own to write options
     try:
-        code = tyro.cli(function, prog=f"glass {verb}", args=rest, config=(tyro.conf.FlagCreatePairsOff,))
-    except SystemExit as stop:  # help was shown, or the arguments do not parse
-        return stop.code if isinstance(stop.code, int) else 0
-    return code or 0
+        call = read_arguments(function, verb, rest)
+    except Unreadable as error:
+        complain(str(error))
+        return MISUSED
+    return 0 if call is None else call() or 0
 
 
 def function_of(verb: str) -> Callable[..., int | None]:

@@ -20,6 +20,7 @@ from ..tasks.registry import task_class, task_names
 from .answer_table import print_answers
 from .generate import as_value
 from .reading import Reading, answered, count_of, items_of
+from .show import counted, print_json
 
 if TYPE_CHECKING:
     from ..data.readers import Rows
@@ -59,8 +60,8 @@ def predict(
     replaced by --restart alone.
 
     Some options of tasks: text-classification top_k, truncation; ner aggregation_strategy (simple, first, average,
-    max), stride; question-answering top_k, handle_impossible_answer, doc_stride; fill-mask top_k, targets,
-    whole_words; text-generation max_new_tokens, do_sample, top_p, num_beams; zero-shot-classification multi_label.
+    max), stride; question-answering top_k, handle_impossible_answer, doc_stride; fill-mask top_k, targets, whole_words;
+    text-generation max_new_tokens, do_sample, top_p, num_beams; zero-shot-classification candidate_labels, multi_label.
     A name that is none is answered with those that are near.
 
     examples:
@@ -68,6 +69,7 @@ def predict(
       glass predict question-answering ./squad "Who wrote it?" "It was written by Ada."
       glass predict fill-mask ./bert-base-uncased "Paris is the [MASK] of France." --option top_k=3
       glass predict ner ./tagger "Ada lives in London" --option aggregation_strategy=simple
+      glass predict zero-shot-classification ./mnli "The team won." --option candidate_labels=sports,politics
       glass predict ner ./tagger --input letters.csv --column text=body --output found.jsonl
       cat lines.txt | glass predict text-classification ./sst2 --input - --on-bad skip > answers.jsonl
 
@@ -85,12 +87,14 @@ def predict(
         batch_tokens: How many tokens go through the model at once.
         device: Where to compute, such as cpu or cuda.
         dtype: What to compute in. bfloat16 is quicker on processors that have it, and has three digits, not seven.
-        json: Print answers to TEXT as JSON too, an object in each line.
+        json: Print answers to TEXT as JSON too, an object in each line; with --output, what was written.
     """
     columns = columns_of(task)  # raises if there is no such task
     if bool(texts) == bool(reading.input):
         also = ", not both" if texts else " (- for standard input)"
         raise InputError(f"give texts, or --input with a file of rows{also}")
+    if texts == ("-",):
+        raise InputError("standard input is read by --input -")
     check_output(bool(texts), output, restart, on_bad, limit)
     if restart and output == "-":
         raise InputError("--restart is for --output with a file")
@@ -106,10 +110,13 @@ def predict(
     worker = load(task, model, device, dtype, options, from_file=True)
     job = Job(worker, rows, on_bad, batch_tokens, limit)
     if output == "-":
-        return job.print()
+        job.print()
+        return 0
     about = {"task": worker.name, "model": model, "dtype": dtype, "options": options, "limit": limit}
     about |= reading.settings()
-    return job.write(output, about, restart)
+    told = job.write(output, about, restart)
+    print_json(told) if json else print(f"{output}: {counted(job.count, 'answer')}")
+    return 0
 
 
 def check_output(typed: bool, output: str, restart: bool, on_bad: str, limit: int | None) -> None:
@@ -252,13 +259,13 @@ class Job:
     def items(self) -> Iterator[Row | DataError]:
         return islice(items_of(self.rows), self.limit)
 
-    def print(self) -> int:
+    def print(self) -> None:
         show = False if sys.stdout.isatty() else None
         for line in self.lines(self.items(), 0, show, None):
             print(line, flush=True)
-        return self.finish()
+        self.tell_skipped()
 
-    def write(self, output: str, about: dict[str, Any], restart: bool) -> int:
+    def write(self, output: str, about: dict[str, Any], restart: bool) -> dict[str, Any]:
         """Write the answers to a file, behind those that it holds from a run before."""
         from .resume import Run, fingerprint_of_model, fingerprint_of_rows
 
@@ -279,17 +286,15 @@ class Job:
                 if time.monotonic() >= due:
                     file.flush()
                     due = time.monotonic() + FLUSHED
-            code = self.finish()
+            self.tell_skipped()
         run.end()
-        print(f"{output}: {self.count:,} answers")
-        return code
+        return {"output": output, "count": self.count, "skipped": self.skipped.count, "resumed_at": first}
 
-    def finish(self) -> int:
+    def tell_skipped(self) -> None:
         if self.skipped.count and not self.count:
             raise DataError(f"not one row could be used: {self.skipped}")
         if self.skipped.count:
             log.warning("%s", self.skipped)
-        return 0
 
 
 def complete_lines(file: BinaryIO, path: Path) -> tuple[int, int]:

@@ -25,7 +25,7 @@ def print_heading(text: str) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> None:
-    """Rows under a header; the columns numbered in `right` are flush right.
+    """Rows under a header, which may have no words; the columns numbered in `right` are flush right.
 
     >>> print_table(("part", "size"), [("body", 120), ("head", 5)], right=[1])
     part  size
@@ -36,7 +36,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]], right: 
     if sys.stdout.isatty():
         draw_table(header, cells, right)
         return
-    for line in aligned([list(header), *cells], right):
+    for line in aligned([list(header), *cells] if any(header) else cells, right):
         print(line)
 
 
@@ -61,7 +61,7 @@ def draw_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(header))
     for i, name in enumerate(header):
         table.add_column(Text(name), justify="right" if i in right else "left", overflow="fold")
     for row in rows:
@@ -72,19 +72,19 @@ def draw_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
 def counted(count: int, what: str) -> str:
     """So many of something.
 
-    >>> counted(1, "core"), counted(2, "core")
-    ('1 core', '2 cores')
+    >>> counted(1, "core"), counted(2000, "core")
+    ('1 core', '2,000 cores')
     """
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def size(count: int) -> str:
     """Bytes as people say them.
 
-    >>> size(532), size(90_864_192)
-    ('532 bytes', '90.9 MB')
+    >>> size(1), size(532), size(90_864_192)
+    ('1 byte', '532 bytes', '90.9 MB')
     """
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= factor:
             return f"{count / factor:.1f} {unit}"
-    return f"{count} bytes"
+    return counted(count, "byte")

@@ -38,7 +38,7 @@ def tokenize(
         texts: One text, or two that belong together. Put -- before a text that starts with a dash.
         input: A file with one text in each line, instead of TEXT; - reads standard input. The tokens of each line are
             printed, with --json their ids too.
-        explain: Tell every step: cleaning, words, the longest match for each piece, ids.
+        explain: Tell every step: cleaning, words, the longest match for each piece, ids, and what the model reads.
         json: Print JSON; with --input, one object in each line.
     """
     if bool(texts) == bool(input):
@@ -49,18 +49,14 @@ def tokenize(
     if input:
         for line in lines_of(input):
             if explain:
-                tell(tokenizer, line, json, indent=None)
+                tell(tokenizer, (line,), json, indent=None)
             elif json:
                 print_json(encoded(tokenizer, (line,)), indent=None)
             else:
                 print(*tokenizer.tokenize(line))
         return 0
     if explain:
-        if json and len(texts) == 2:
-            print_json([tokenizer.explain(text).to_dict() for text in texts])
-        else:
-            for text in texts:
-                tell(tokenizer, text, json)
+        tell(tokenizer, texts, json)
         return 0
     values = encoded(tokenizer, texts)
     if json:
@@ -114,9 +110,18 @@ def print_tokens(values: dict[str, Any], texts: tuple[str, ...]) -> None:
     print_table(("#", "token", "id", "segment", "place", "in the text"), rows, right=(0, 2, 3))
 
 
-def tell(tokenizer: PreTrainedTokenizer, text: str, as_json: bool, indent: int | None = 2) -> None:
-    explanation = tokenizer.explain(text)
+def tell(tokenizer: PreTrainedTokenizer, texts: tuple[str, ...], as_json: bool, indent: int | None = 2) -> None:
+    """The steps of each text, then what the model reads: their tokens between the special ones."""
+    from ..text.explain import printable, wrapped
+
+    told, values = [tokenizer.explain(text) for text in texts], encoded(tokenizer, texts)
+    read = {name: values[name] for name in ("tokens", "ids", "token_type_ids")}
     if as_json:
-        print_json(explanation.to_dict(), indent)
-    else:
-        print(explanation)
+        steps = told[0].to_dict() if len(told) == 1 else {"texts": [each.to_dict() for each in told]}
+        print_json({**steps, "input": read}, indent)
+        return
+    lines = [*map(str, told), *wrapped("input    ", " ".join(map(printable, read["tokens"])) or "(none)")]
+    lines += wrapped("ids      ", " ".join(map(str, read["ids"])) or "(none)")
+    if len(texts) == 2:
+        lines += wrapped("segments ", " ".join(map(str, read["token_type_ids"])))
+    print(*lines, sep="\n")

@@ -84,9 +84,26 @@ def test_a_misspelt_verb_is_told(arguments, said, capsys):
     assert not shown.out
 
 
-def test_a_misspelt_option_is_told(capsys):
-    assert command.main(["tokenize", "vocab.txt", "hello", "--explian"]) == command.MISUSED
-    assert "--explain" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tokenize", "vocab.txt", "a", "--explian"], "unrecognized options: --explian, did you mean --explain?"),
+        (["predict", "ner"], "missing from glass predict: MODEL A checkpoint folder or a name on the hub."),
+        (["predict", "ner", "x", "a", "--on-bad", "no"], "invalid choice 'no' for argument '--on-bad'."),
+        (["predict", "ner", "x", "a", "--limit", "no"], "error parsing --limit: "),
+        (["generate", "x", "a", "--set"], "missing value for argument '--set'."),
+    ],
+)
+@pytest.mark.parametrize("colours", ["True", "False"])
+def test_arguments_that_do_not_fit_are_told_in_one_line(arguments, said, colours, capsys, monkeypatch):
+    monkeypatch.setenv("PYTHON_TYRO_ANSI_CODES", colours)
+    assert command.main(arguments) == command.MISUSED
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"glass: {said}")
+    assert shown.err.endswith(f"; glass {arguments[0]} --help tells more\n")
+    assert shown.err.count("\n") == 1
+    assert shown.err[:-1].isprintable()  # no colours
+    assert not shown.out
 
 
 def test_an_error_of_many_lines_becomes_one():

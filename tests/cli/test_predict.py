@@ -190,6 +190,16 @@ def test_a_finished_result_stands_alone(folder, file, tmp_path, capsys):
     assert output.read_bytes() == before
 
 
+def test_what_was_written_is_told_to_machines_too(folder, tmp_path, capsys):
+    file, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    file.write_text('{"text": "so good"}\n{\n')
+    arguments = (CLASSIFY, folder, "--input", file, "--output", output)
+    run(capsys, *arguments, code=1)
+    told = json.loads(run(capsys, *arguments, "--on-bad", "skip", "--json")[0])
+    assert told == {"output": str(output), "count": 1, "skipped": 1, "resumed_at": 1}
+    assert run(capsys, *arguments, "--on-bad", "skip", "--restart")[0] == f"{output}: 1 answer\n"
+
+
 def begun(folder, file, output, capsys) -> None:
     """A run that a bad fifth row stopped; the bad row is then mended without a change of the file's size."""
     run(capsys, CLASSIFY, folder, "--input", file, "--output", output, code=1)
@@ -341,6 +351,7 @@ def test_a_column_of_another_name_is_asked_for(folder, tmp_path, capsys):
     [
         ([], "give texts, or --input with a file of rows"),
         (["a", "--input", "x.txt"], "not both"),
+        (["-"], "standard input is read by --input -"),
         (["--input", "x.txt", "--output", "x.csv"], "name the file .jsonl, got 'x.csv'"),
         (["a", "--output", "x"], "--output is for --input with a file of rows"),
         (["--input", "x.txt", "--restart"], "--restart is for --output with a file"),

@@ -38,10 +38,18 @@ def test_explained(vocabulary, capsys):  # noqa: F811
     shown = run(capsys, vocabulary, "unaffable", "--explain")
     assert "unaffable no" in shown
     assert "##able yes" in shown
+    assert shown.endswith("input    [CLS] un ##aff ##able [SEP]\nids      2 5 6 7 3\n")
     steps = json.loads(run(capsys, vocabulary, "unaffable", "--explain", "--json"))
     assert steps["tokens"] == ["un", "##aff", "##able"]
+    assert steps["input"]["ids"] == [2, 5, 6, 7, 3]
+
+
+def test_an_explained_pair_is_one_input(vocabulary, capsys):  # noqa: F811
+    shown = run(capsys, vocabulary, "hello", "un", "--explain")
+    assert shown.endswith("input    [CLS] hello [SEP] un [SEP]\nids      2 8 3 5 3\nsegments 0 0 0 1 1\n")
     pair = json.loads(run(capsys, vocabulary, "hello", "un", "--explain", "--json"))
-    assert [each["tokens"] for each in pair] == [["hello"], ["un"]]
+    assert [each["tokens"] for each in pair["texts"]] == [["hello"], ["un"]]
+    assert pair["input"]["token_type_ids"] == [0, 0, 0, 1, 1]
 
 
 def test_lines_of_a_file_and_of_standard_input(vocabulary, tmp_path, capsys, monkeypatch):  # noqa: F811

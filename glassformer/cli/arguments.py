@@ -1,0 +1,63 @@
+"""A command line as a call of a verb's function, by tyro; what it says against one, in a box, becomes one line."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+FRAME, RULE = "│╰╯ ", {*"─-"}  # what a box is drawn with, and what stands between its parts
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Unreadable(Exception):
+    """Arguments that do not fit the verb; its text is one line."""
+
+
+def read_arguments(function: Callable[..., Any], verb: str, arguments: Sequence[str]) -> Callable[[], Any] | None:
+    """The call that a command line asks for; None if it asked for help, which is then shown."""
+    import tyro
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Callable[[], Any]:
+        return functools.partial(function, *args, **kwargs)
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            found = tyro.cli(call, prog=f"glass {verb}", args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
+    except SystemExit as stop:
+        if not stop.code:
+            return None
+        raise Unreadable(f"{told_in(said.getvalue())}; glass {verb} --help tells more") from None
+    sys.stderr.write(said.getvalue())
+    return found
+
+
+def told_in(box: str) -> str:
+    """What a box says, and what it thinks was meant, without its frame and its hints at the help.
+
+    >>> told_in('''╭─ Unrecognized options ────────╮
+    ... │ Unrecognized options: --explian │
+    ... │ ───────────────────────────────  │
+    ... │ Perhaps you meant:              │
+    ... │     --explain                   │
+    ... │         Tell every step.        │
+    ... ╰─────────────────────────────────╯''')
+    'unrecognized options: --explian, did you mean --explain?'
+    """
+    sections: list[list[str]] = [[]]
+    for line in COLOUR.sub("", box).splitlines()[1:]:  # the first one is a title
+        text = line.strip(FRAME)
+        if not {*text} <= RULE:
+            sections[-1].append(text)
+        elif sections[-1]:
+            sections.append([])
+    first, *others = sections
+    close = next((lines[1] for lines in others if lines and lines[0] == "Perhaps you meant:"), "")
+    told = " ".join(first).rstrip(".")
+    return told[:1].lower() + told[1:] + (f", did you mean {close}?" if close else "")
