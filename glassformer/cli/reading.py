@@ -28,7 +28,8 @@ class Reading:
 
     Attributes:
         input: A file of rows (txt, csv, tsv, jsonl, json, conll, parquet, these also as .gz), a folder of such files,
-            a pattern, or - for standard input.
+            a pattern, or - for standard input. Every line of txt is a row, an empty one too; in the other formats an
+            empty line is none.
         column: Which of the file's columns to read as what, by its name, text=sentence, or by its number from 0,
             text=2. Can be given several times; then only these columns are read. If not given, columns are found by
             their names.

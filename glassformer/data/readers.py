@@ -1,13 +1,16 @@
 """`read_rows`: rows from files of any kind, one at a time, and what becomes of the bad ones.
 
 txt      one text in each line: `text`
-csv tsv  tables. In csv a field may be quoted, in tsv a quote is a character like any other. An empty line holds
-         no row. Columns without a header are called 0, 1, 2, ...
+csv tsv  tables. In csv a field may be quoted, in tsv a quote is a character like any other. Columns without a header
+         are called 0, 1, 2, ...
 jsonl    an object in each line
 json     a list of objects, one under "data", or objects one after the other; SQuAD's form is recognised
 squad    `id`, `question`, `context`, `answers`, `is_impossible`
 conll    sentences of `tokens` and `tags`: a token in each line, its tag in the last column, an empty line between
 parquet  with the extra `parquet`
+
+An empty line is a row in txt alone, where a line is the text itself, so that answers and vectors can be laid beside
+the lines. In all other formats it holds no row.
 """
 
 from __future__ import annotations
@@ -67,11 +70,12 @@ def read_rows(
     (`hf://datasets/OWNER/NAME/PATH`, `NAME@REVISION`, patterns too; the last four arguments are those of
     `from_pretrained`), or a list of these. Text is UTF-8; a name that ends in .gz is unpacked on the way.
 
-    `format` is txt, csv, tsv, jsonl, json, squad, conll or parquet; if not given, the suffix tells. `delimiter` and
-    `quotes` (whether fields may stand in quotes) are for csv and tsv, and so is `header`. Without `header` the first
-    line is one if every field can be a name (short, with letters, no number, no end of a sentence, no two alike) and,
-    besides, you want columns by name, or a name is a usual one such as text or label, or one word stands above a
-    number. It is none if a field cannot be a name. In between you are asked.
+    `format` is txt, csv, tsv, jsonl, json, squad, conll or parquet; if not given, the suffix tells. An empty line is a
+    row in txt, with an empty text, and no row in the other formats. `delimiter` and `quotes` (whether fields may stand
+    in quotes) are for csv and tsv, and so is `header`. Without `header` the first line is one if every field can be a
+    name (short, with letters, no number, no end of a sentence, no two alike) and, besides, you want columns by name, or
+    a name is a usual one such as text or label, or one word stands above a number. It is none if a field cannot be a
+    name. In between you are asked.
 
     `columns` maps the names you want to those of the file, or to numbers, which count from 0, or from the end: -1. The
     rows hold these columns alone; without it, all.
@@ -154,7 +158,7 @@ def rows_and_faults(source: Source, wanted: Wanted | None, table: Table) -> Iter
 
 
 def read_txt(source: Source, wanted: Wanted | None) -> Iterator[Row | DataError]:
-    """One text in each line, an empty one too, so that answers can be laid beside the lines."""
+    """One text in each line, an empty one too."""
     for number, line in lines_of(source):
         if number == 1 and isinstance(line, str) and is_object(line):
             told = "%s begins with a JSON object and is read as plain text; %s reads its columns"
