@@ -62,6 +62,7 @@ def task():
         eos_token_id=3,
     )
     model = TransformerForSeq2SeqLM(config).eval()
+    model.fc_out.weight.data[0, 0] += 0.01  # a model that is as it was drawn does not answer
     return Translation(model, tokenizer, max_new_tokens=6, suppress_tokens=[0, 1, 2, 4])
 
 

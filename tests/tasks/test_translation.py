@@ -47,7 +47,9 @@ def tiny(words=21, **fields):
         **shape,
         **fields,
     )
-    return TransformerForSeq2SeqLM(config).eval()
+    model = TransformerForSeq2SeqLM(config).eval()
+    model.fc_out.weight.data[0, 0] += 0.01  # as if it had learnt something: a model as it was drawn does not answer
+    return model
 
 
 @pytest.fixture
