@@ -89,7 +89,7 @@ def predict(
         dtype: What to compute in. bfloat16 is quicker on processors that have it, and has three digits, not seven.
         json: Print answers to TEXT as JSON too, an object in each line; with --output, what was written.
     """
-    columns = columns_of(task)  # raises if there is no such task
+    columns = task_class(task).columns.inputs  # raises if there is no such task
     if bool(texts) == bool(reading.input):
         also = ", not both" if texts else " (- for standard input)"
         raise InputError(f"give texts, or --input with a file of rows{also}")
@@ -175,10 +175,6 @@ def meant(kind: type[Task], name: str, text: str) -> Any:
         except InputError:
             return None
     return value
-
-
-def columns_of(task: str) -> tuple[str, ...]:
-    return task_class(task).columns.inputs
 
 
 def row_of(task: str, texts: tuple[str, ...]) -> list[Any]:

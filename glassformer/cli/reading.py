@@ -55,7 +55,6 @@ class Reading:
             name, equals, column = given.partition("=")
             column = column if equals else name
             if name not in known:
-                column = column if equals else name
                 raise InputError(
                     f"--column takes NAME=COLUMN, such as {known[0]}={column}; NAME is one of {', '.join(known)}, "
                     f"got {name!r}{nearest(name, known)}"

@@ -5,85 +5,57 @@ in the order in which data flows:
 
     read -> encode -> collate -> forward -> answer
                               -> loss
+
+Three of its parts have files of their own: rows.py reads what a user hands in, fitting.py makes texts fit the model,
+learning.py holds loss and metrics. A new task says its name, head and columns, `encode` and `answer`; to be trained,
+a loss; to be judged, `predict`, `reference` and `metric`.
 """
 
 from __future__ import annotations
 
-import copy
-import difflib
 import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
-from ..data.columns import usual_names
-from ..data.row import Row as FileRow
-from ..errors import InputError, refuse_unknown, spelt
+from ..errors import InputError
 from ..models import auto
 from ..models.base import PreTrainedModel
 from ..models.drawn import learnt_otherwise
-from ..nn.loss import IGNORED
 from ..text.auto import AutoTokenizer
-from ..text.encoding import Row as Encoded
-from ..text.inputs import describe
-from ..text.options import one_of
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example, label_tensor, padded
-from .options import Options
+from .fitting import FitsTexts
+from .learning import Learns
 from .registry import task_class
+from .rows import ReadsRows, Row
 
 log = logging.getLogger("glassformer")
 
-Row = dict[str, Any]
 SPARE = 256  # rows that a model may have beyond its tokenizer's tokens: sizes are rounded up
 SomeTask = TypeVar("SomeTask", bound="Task")
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a row: those it must have, those it may have, and what training and evaluation need beside."""
-
-    needed: tuple[str, ...]
-    optional: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
-    lists: tuple[str, ...] = ()  # those that hold a list of texts, and not one text
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        return (*self.needed, *self.optional, *self.targets)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (*self.needed, *self.optional)
-
-
-class Task:
+class Task(ReadsRows, FitsTexts, Learns):
     """What all tasks share. A task adds what it reads, what it asks the model, and what it makes of the outputs."""
 
-    name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     head: ClassVar[str]  # the Auto class that loads its model
-    columns: ClassVar[Columns]
-    Options: ClassVar[type[Options]] = Options
     taught_by: ClassVar[str | None] = None  # the task whose rows teach it, if not its own
     unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
     needs_special_tokens: ClassVar[bool] = False  # texts of files keep theirs too
-    nested_options: ClassVar[str | None] = None  # a dictionary of options that people pass under this name
     written_columns: ClassVar[tuple[str, ...]] = ()  # texts that the model writes, with words of its vocabulary too
-    label_smoothing: float = 0.0  # the share of every target that training spreads over all labels
-    label_weights: Tensor | None = None  # how much each label counts in training; None: all the same
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
         if self.head == "AutoModel" and model.config.is_encoder_decoder:
             raise InputError(f"{self.name} takes a model that reads one text; {type(model).__name__} writes another")
         self.model = model
         self.tokenizer = tokenizer
-        self.kept: dict[str, Any] = {}  # what is worked out once, for all copies of the task
-        self.options: Any = self.Options()
+        self.kept = {}
+        self.options = self.Options()
         self.options = self.asked(**options).options
         self.compare_vocabularies()
 
@@ -124,134 +96,11 @@ class Task:
         self.tokenizer.save_pretrained(folder)
 
     @property
-    def smooths_labels(self) -> bool:
-        """Whether its loss heeds `label_smoothing`."""
-        return False
-
-    @property
-    def weighs_labels(self) -> bool:
-        """Whether its loss heeds `label_weights`."""
-        return False
-
-    @property
-    def chooses_labels(self) -> bool:
-        """Whether it has `target_logits`, about which a teacher can tell something."""
-        return False
-
-    # --- options -----------------------------------------------------------------------------------------------
-
-    @classmethod
-    def option_names(cls) -> list[str]:
-        nested = [] if cls.nested_options is None else [cls.nested_options]
-        return [*(spec.name for spec in fields(cls.Options)), *nested]
-
-    def asked(self: SomeTask, **options: Any) -> SomeTask:
-        """The same task with other options; the model is shared."""
-        options |= options.pop(self.nested_options, None) or {}
-        refuse_unknown(options, self.option_names(), self.name)
-        task = copy.copy(self)
-        task.options = replace(self.options, **options)
-        return task
-
-    @property
-    def marks_texts(self) -> bool:
-        """Whether texts get the special tokens that the tokenizer puts around them."""
-        return True
-
-    @property
-    def limit(self) -> int:
-        """The most tokens that one input of the model may have."""
-        return least(
-            positions_of(self.model), self.tokenizer.model_max_length, getattr(self.options, "max_length", None)
-        )
-
-    @property
     def label_ids(self) -> dict[str, int]:
         """The names of the model's labels, each with its number."""
         return {label: number for number, label in self.model.config.id2label.items()}
 
-    # --- what a user hands in ----------------------------------------------------------------------------------
-
-    def take(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Take a call apart: what is to be answered, and the options."""
-        columns = {name: value for name, value in named.items() if name in self.columns.all}
-        options = {name: value for name, value in named.items() if name not in columns}
-        refuse_unknown(
-            options, ["inputs", "batch_size", "progress", *self.columns.all, *self.option_names()], self.name
-        )
-        if "inputs" in options and not inputs:
-            inputs = (options.pop("inputs"),)
-        placed = dict(zip(self.columns.needed, inputs, strict=False))
-        if len(inputs) + len(columns) > 1 and len(placed) == len(inputs) and placed.keys().isdisjoint(columns):
-            columns, inputs = {**placed, **columns}, ()
-        if len(inputs) + bool(columns) != 1:
-            raise InputError(
-                f"{self.name} takes a row, a list of rows, or {' and '.join(self.columns.needed)} by name; "
-                f"got {len(inputs)} values" + (f" and {', '.join(columns)}" if columns else "")
-            )
-        return (inputs[0] if inputs else spread(columns, self.columns.lists)), options
-
-    def is_one(self, given: Any) -> bool:
-        """Whether this is one row, and not many."""
-        pair = isinstance(given, tuple) and len(self.columns.inputs) > 1
-        return isinstance(given, str | Mapping) or (pair and all(isinstance(each, str) for each in given))
-
-    def read(self, given: Any) -> Row:
-        """A row from what a user may hand in: a text, a tuple in the order of the columns, or a dictionary."""
-        if isinstance(given, str):
-            given = (given,)
-        if isinstance(given, list | tuple):
-            names = self.columns.inputs
-            if len(given) > len(names):
-                raise InputError(f"{self.name} reads {', '.join(names)}, got {len(given)} values: {describe(given)}")
-            given = dict(zip(names, given, strict=False))
-        if not isinstance(given, Mapping):
-            raise InputError(f"{self.name} reads rows with {', '.join(self.columns.needed)}, got {describe(given)}")
-        if isinstance(given, FileRow):
-            given = self.renamed(given)
-        else:  # a file may hold more columns than one task reads
-            refuse_unknown(given, self.columns.all, f"a row of {self.name}")
-        row = {name: value for name, value in given.items() if name in self.columns.all}
-        for name in self.columns.inputs:
-            self.check_column(name, row.get(name))
-        self.check_row(row, given)
-        return row
-
-    def read_unlabelled(self, given: Any) -> Row:
-        """`read` for an answer: what only training and evaluation need is not looked at."""
-        if isinstance(given, Mapping) and not given.keys().isdisjoint(self.columns.targets):
-            kept = {name: value for name, value in given.items() if name not in self.columns.targets}
-            given = given.but(kept) if isinstance(given, FileRow) else kept
-        return self.read(given)
-
-    def renamed(self, row: FileRow) -> FileRow:
-        """A file's row with the names that this task reads, where it has usual ones in their place."""
-        names = usual_names(row, self.columns.inputs)
-        if names and "names" not in self.kept:
-            self.kept["names"] = names
-            told = " and ".join(f"{theirs!r} as {ours}" for theirs, ours in names.items())
-            log.warning("%s has no column text: %s reads %s", row.file, self.name, told)
-        return row.but({names.get(name, name): value for name, value in row.items()}) if names else row
-
-    def check_row(self, row: Row, given: Mapping[str, Any]) -> None:
-        """Refuse a row that lacks something."""
-        for name in self.columns.needed:
-            if row.get(name) is None:
-                held = ", ".join(map(str, given)) or "nothing"
-                hint = ""
-                if isinstance(given, FileRow) and given:
-                    close = difflib.get_close_matches(name, map(str, given.keys() - {*self.columns.all}), n=1)
-                    column = spelt("column", name, close[0] if close else "...", file=given.file)
-                    hint = f"; say which of them it is: {column}"
-                raise InputError(f"{self.name} needs {name}; the row has {held}{hint}")
-
-    def check_column(self, name: str, value: Any) -> None:
-        if name in self.columns.lists:
-            is_right = isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
-            if value is not None and not is_right:
-                raise InputError(f"{name} must be a list of one text or more, got {describe(value)}")
-        elif value is not None and not isinstance(value, str):
-            raise InputError(f"{name} must be a text, got {describe(value)}")
+    # --- rows to tensors ---------------------------------------------------------------------------------------
 
     def encode(self, row: Row) -> list[Example]:
         """The model's inputs for one row; several when a long text is read in windows."""
@@ -260,71 +109,6 @@ class Task:
     def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
         """`encode` for many rows, where a task has a quicker way for them together."""
         return [self.encode(row) for row in rows]
-
-    # --- rows to tensors ---------------------------------------------------------------------------------------
-
-    def fit(self, text: Any, pair: str | None = None, *, cut: bool | str = False, words: bool = False) -> Encoded:
-        """One text or pair as the model's input: cut when that is asked for, refused when it is too long."""
-        return self.fit_all([text], None if pair is None else [pair], cut=cut, words=words)[0]
-
-    def fit_all(
-        self, texts: list[Any], pairs: list[str] | None = None, *, cut: bool | str = False, words: bool = False
-    ) -> list[Encoded]:
-        """Texts or pairs as the model's inputs."""
-        encodings = self.tokenizer(
-            texts,
-            pairs,
-            add_special_tokens=self.marks_texts,
-            truncation=cut,
-            max_length=self.limit if cut else None,
-            is_split_into_words=words,
-            split_special_tokens=self.options.split_special_tokens,
-            verbose=False,
-        ).encodings
-        for text, encoded in zip(texts, encodings, strict=True):
-            self.check_length(text, encoded)
-        return encodings
-
-    def compare_vocabularies(self) -> None:
-        """Say that the tokenizer seems to be another model's, whose ids mean other words."""
-        known, words = self.model.get_input_embeddings().num_embeddings, len(self.tokenizer)
-        if words > known or known - words >= SPARE:
-            told = "the tokenizer has %d tokens and the model %d: if they do not belong together, answers are wrong"
-            log.warning(told, words, known)
-
-    def tell_cut(self, encoded: Encoded) -> None:
-        """Say once that texts are cut, where an answer has no place to say it in."""
-        if encoded.truncated and "told" not in self.kept:
-            self.kept["told"] = True
-            log.warning("a text is longer than %d tokens and is cut, and so may be others after it", self.limit)
-
-    def check_length(self, text: Any, encoded: Encoded) -> None:
-        if len(encoded) == 0:
-            raise InputError(f"the text {describe(text)} has no tokens to read")
-        if len(encoded) > self.limit:
-            raise InputError(
-                f"a text has {len(encoded)} tokens and the model takes {self.limit}; pass "
-                f"{spelt('option', 'truncation', True)} to cut it, which is then told"
-            )
-
-    def windows(
-        self, text: Any, pair: str | None = None, *, limit: int, stride: int, cut: str = "longest_first", words=False
-    ) -> list[Encoded]:
-        """A text, or the second of a pair, in windows of at most `limit` tokens that overlap by `stride`."""
-        encoded = self.tokenizer(
-            text,
-            pair,
-            truncation=cut,
-            max_length=limit,
-            stride=stride,
-            is_split_into_words=words,
-            return_overflowing_tokens=True,
-            split_special_tokens=self.options.split_special_tokens,
-            verbose=False,
-        ).encodings
-        if len(encoded[0]) == 0:
-            raise InputError(f"the text {describe(text)} has no tokens to read")
-        return encoded
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Examples as one padded batch."""
@@ -339,10 +123,6 @@ class Task:
         batch.targets_count = self.count_targets(batch) if labels else 0
         batch.targets_per_example = batch.targets_count / len(examples)
         return batch
-
-    def count_targets(self, batch: Batch) -> int:
-        """How many values a summed loss is the sum of."""
-        return sum(int((labels != IGNORED).sum()) for labels in batch.labels.values())
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
@@ -363,7 +143,7 @@ class Task:
         """The answer as it is returned for one row alone; `asked` names the options of that call."""
         return answer
 
-    # --- training and evaluation -------------------------------------------------------------------------------
+    # --- what is learnt from -----------------------------------------------------------------------------------
 
     def pieces(self, rows: Sequence[Any], learning: bool = True) -> Sequence[Any]:
         """What is learnt from, and counted as rows: the rows themselves, or pieces of the text of all of them."""
@@ -377,57 +157,14 @@ class Task:
         """What one of `pieces` teaches. What is drawn at random depends on `seed` alone: of the run, epoch and row."""
         return self.encode(self.read(row))
 
-    def loss(self, model: nn.Module, batch: Batch, reduction: str = "sum") -> Tensor:
-        """What training makes small: the "sum" over `batch.targets_count` values, or their "mean"."""
-        one_of("reduction", reduction, ("sum", "mean"))
-        if not batch.labels:
-            wanted = ", ".join(self.columns.targets)
-            raise InputError(f"{self.name} learns from rows with {wanted}" if wanted else f"{self.name} is not trained")
-        total = self.summed_loss(model, batch)
-        return total if reduction == "sum" else total / batch.targets_count
-
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        return self.loss_of(self.target_logits(model, batch), batch)
-
-    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The scores that the loss judges: a row for each target, or the same number of rows for each."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it learns")
-
-    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
-        """The loss of `target_logits`, summed over targets."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it learns")
-
-    def tally(self, model: nn.Module, batch: Batch) -> dict[str, float]:
-        """What evaluation sums over all batches: the loss, how many values it is the sum of, and what `rates` needs."""
-        return {"loss": float(self.loss(model, batch, reduction="sum")), "targets": batch.targets_count}
-
-    @property
-    def rate_names(self) -> tuple[str, ...]:
-        """The names of what `rates` tells."""
-        return ()
-
-    def rates(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """What the sums of `tally` over all batches tell beside the mean loss."""
-        return {}
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The names of what `metric` reports, the first of them the one to choose by."""
-        return ()
-
-    def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:
-        """What evaluation holds against `reference(row)`."""
-        raise NotImplementedError(f"{type(self).__name__} is not evaluated")
-
-    def reference(self, row: Row) -> Any:
-        """The right prediction, as the row tells it."""
-        raise NotImplementedError(f"{type(self).__name__} is not evaluated")
-
-    def metric(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
-        """How good predictions are: a number for each name in `metrics`."""
-        raise NotImplementedError(f"{type(self).__name__} is not evaluated")
-
     # --- honesty -----------------------------------------------------------------------------------------------
+
+    def compare_vocabularies(self) -> None:
+        """Say that the tokenizer seems to be another model's, whose ids mean other words."""
+        known, words = self.model.get_input_embeddings().num_embeddings, len(self.tokenizer)
+        if words > known or known - words >= SPARE:
+            told = "the tokenizer has %d tokens and the model %d: if they do not belong together, answers are wrong"
+            log.warning(told, words, known)
 
     def refuse_untrained(self) -> None:
         """Raise if an answer would come from weights that were drawn and learnt nothing, or learnt something else."""
@@ -444,8 +181,8 @@ class Task:
         drawn = [part for part in model.untrained if self.depends_on(part)]
         if not drawn:
             return
-        told = f"{where} has no trained {', '.join(drawn)}"
-        if not model.is_loaded:
+        told = f"{where if model.is_loaded else f'this {mine}'} has no trained {', '.join(drawn)}"
+        if not model.is_loaded and model.base_model_prefix in drawn:
             told = f"this {mine} was made from a config and has learnt nothing"
         elif {*drawn} <= {*model.load_report.replaced}:
             told = f"the {', '.join(drawn)} of {where} had another shape and was drawn anew"
@@ -461,31 +198,3 @@ class Task:
 def takes(model: nn.Module, name: str) -> bool:
     """Whether a model's forward has this argument."""
     return name in inspect.signature(model.forward).parameters
-
-
-def positions_of(model: PreTrainedModel) -> int | None:
-    """How many positions a model has, None if it does not count them."""
-    return getattr(model.config, "max_position_embeddings", None)
-
-
-def least(*limits: int | None) -> int:
-    """The smallest of several limits, of which some may not be set."""
-    return min(limit for limit in limits if limit is not None)
-
-
-def spread(columns: Row, lists: Sequence[str]) -> Row | list[Row]:
-    """Columns given by name as a row; as rows when some are lists, with what is no list repeated in each."""
-    many = {
-        name: len(value)
-        for name, value in columns.items()
-        if isinstance(value, list) and (name not in lists or (value and all(isinstance(each, list) for each in value)))
-    }
-    if not many:
-        return columns
-    if len(set(many.values())) > 1:
-        counts = ", ".join(f"{count} of {name}" for name, count in many.items())
-        raise InputError(f"columns given as lists must be equally long, got {counts}")
-    return [
-        {name: value[i] if name in many else value for name, value in columns.items()}
-        for i in range(next(iter(many.values())))
-    ]

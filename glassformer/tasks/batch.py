@@ -68,6 +68,19 @@ class Batch:
         return [row[:length] for row, length in zip(laid_out.cpu(), self.lengths, strict=True)]
 
 
+def told_cut(examples: Sequence[Example]) -> dict[str, bool]:
+    """What an answer says of texts that were cut for it: nothing if none was."""
+    return {"truncated": True} if any(example.encoded.truncated for example in examples) else {}
+
+
+def rows_at(body: Any, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """The vectors where `chosen` (B T) is true, in the order of the batch, and their places in B T."""
+    places = body.layout.pack(torch.arange(chosen.numel(), device=chosen.device).view_as(chosen))
+    wanted = body.layout.pack(chosen)
+    order = places[wanted].argsort()
+    return body.rows[wanted][order], places[wanted][order]
+
+
 def padded(rows: Sequence[Sequence[int]], filler: int) -> Tensor:
     """Rows of unequal length as one tensor, filled up on the right."""
     width = max(map(len, rows))

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..text.encoding import Row as Encoded
-from .base import Columns, Row, Task, least, positions_of
+from .base import Task
 from .batch import Batch, Example
+from .fitting import least, positions_of
 from .options import CutOptions
+from .rows import Columns, Row
 
 if TYPE_CHECKING:
     from .sentence_encoder import SentenceEncoder

@@ -9,9 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from ..text.options import one_of
-from .base import Columns, Row, Task
+from .base import Task
 from .batch import Batch, Example
 from .options import CutOptions
+from .rows import Columns, Row
 
 
 @dataclass(frozen=True, kw_only=True)

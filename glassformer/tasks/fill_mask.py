@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..nn.loss import IGNORED
 from ..text.inputs import describe
-from .base import Columns, Row, Task
-from .batch import Batch, Example
+from .base import Task
+from .batch import Batch, Example, rows_at, told_cut
 from .options import CutOptions, some, switch, texts
+from .rows import Columns, Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +99,8 @@ class FillMask(Task):
 
         Only these are computed: a vocabulary is many times wider than a model.
         """
-        body = model.base_model.run(**batch.inputs)
-        places = torch.arange(chosen.numel(), device=chosen.device).view_as(chosen)
-        wanted = body.layout.pack(chosen)
-        found = body.layout.pack(places)[wanted]
-        order = found.argsort()
-        return model.word_logits(body.rows[wanted][order]), found[order]
+        rows, places = rows_at(model.base_model.run(**batch.inputs), chosen)
+        return model.word_logits(rows), places
 
     def forward(self, batch: Batch) -> list[Tensor]:
         ids = batch.inputs["input_ids"]
@@ -117,7 +114,7 @@ class FillMask(Task):
         encoded = examples[0].encoded
         ids = encoded.ids()
         masks = [place for place, token in enumerate(ids) if token == self.mask_id]
-        cut = {"truncated": True} if encoded.truncated else {}
+        cut = told_cut(examples)
         choice = self.choice()
         found = []
         for place, scores in zip(masks, outputs[0].softmax(-1), strict=True):

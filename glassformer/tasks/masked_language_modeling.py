@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,12 @@ from ..data.masking import continues_word, mask_tokens, plain_words
 from ..data.packing import chop
 from ..errors import InputError
 from ..nn.loss import IGNORED
-from .base import Columns
 from .batch import Batch, Example, Ids
 from .fill_mask import FillMask, FillMaskOptions
+from .metrics import perplexity
 from .options import switch
 from .plain_text import DocumentOptions, begins_document, make_segmenter, read_corpus, read_documents
+from .rows import Columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,4 +135,4 @@ class MaskedLanguageModeling(FillMask):
 
     def rates(self, sums: Mapping[str, float]) -> dict[str, float]:
         loss = sums["loss"] / sums["targets"]
-        return {"masked_accuracy": sums["right"] / sums["targets"], "perplexity": math.exp(min(loss, 700.0))}
+        return {"masked_accuracy": sums["right"] / sums["targets"], "perplexity": perplexity(loss)}

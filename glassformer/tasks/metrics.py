@@ -200,6 +200,18 @@ def word_f1(mine: list[str], theirs: list[str]) -> float:
     return f1_of((Counter(mine) & Counter(theirs)).total(), len(mine), len(theirs))
 
 
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def perplexity(loss: float) -> float:
+    """Among how many words a model hesitates, by its mean loss for each; finite, however bad it is.
+
+    >>> round(perplexity(math.log(50)))
+    50
+    """
+    return math.exp(min(loss, 700.0))
+
+
 # --- texts that are written -------------------------------------------------------------------------------------------
 
 

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .base import Columns, Row, Task
-from .batch import Batch, Example, group_sizes
+from .base import Task
+from .batch import Batch, Example, group_sizes, grouped, told_cut
 from .metrics import ratio
 from .options import CutOptions
+from .rows import Columns, Row
 
 
 class MultipleChoice(Task):
@@ -61,16 +62,14 @@ class MultipleChoice(Task):
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> dict[str, Any]:
         scores = torch.cat(list(outputs)).softmax(-1).tolist()
         best = max(range(len(scores)), key=scores.__getitem__)
-        cut = {"truncated": True} if any(example.encoded.truncated for example in examples) else {}
-        return {"answer": row["choices"][best], "index": best, "score": scores[best], "scores": scores, **cut}
+        told = {"answer": row["choices"][best], "index": best, "score": scores[best], "scores": scores}
+        return {**told, **told_cut(examples)}
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
     def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits = self.call(model, batch.inputs).logits.squeeze(1)  # N
-        groups = zip(
-            *(each.split(group_sizes(batch.examples)) for each in (logits, batch.labels["labels"])), strict=True
-        )
+        groups = grouped(batch.examples, logits, batch.labels["labels"])
         return torch.stack([-(scores.log_softmax(0) * right).sum() for scores, right in groups]).sum()
 
     @property

@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .base import Columns, Row, Task
-from .batch import Batch, Example
+from .base import Task
+from .batch import Batch, Example, told_cut
 from .metrics import classification
 from .options import CutOptions
+from .rows import Columns, Row
 
 LABELS = ("IsNext", "NotNext")  # in the order in which BERT was trained
 
@@ -38,8 +39,7 @@ class NextSentence(Task):
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> dict[str, Any]:
         scores = outputs[0].softmax(-1)
         best = int(scores.argmax())
-        cut = {"truncated": True} if examples[0].encoded.truncated else {}
-        return {"label": LABELS[best], "score": float(scores[best]), **cut}
+        return {"label": LABELS[best], "score": float(scores[best]), **told_cut(examples)}
 
     # --- training and evaluation -------------------------------------------------------------------------------
 

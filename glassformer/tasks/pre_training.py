@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from ..nn.loss import IGNORED
 from ..text.options import one_of
 from .batch import Batch, Example
 from .masked_language_modeling import MaskedLanguageModeling, MaskedLanguageModelingOptions
+from .metrics import perplexity
 from .plain_text import make_segmenter, read_corpus, read_documents
 
 log = logging.getLogger("glassformer")
@@ -122,5 +122,5 @@ class PreTraining(MaskedLanguageModeling):
             "loss": word_loss + pair_loss,
             "masked_accuracy": sums["right"] / sums["targets"],
             "pair_accuracy": sums["pairs_right"] / sums["pairs"],
-            "perplexity": math.exp(min(word_loss, 700.0)),
+            "perplexity": perplexity(word_loss),
         }

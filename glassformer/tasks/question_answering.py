@@ -14,10 +14,11 @@ from ..errors import InputError, spelt
 from ..text.encoding import Row as Encoded
 from ..text.inputs import describe
 from ..text.options import whole
-from .base import Columns, Row, Task
-from .batch import Batch, Example
+from .base import Task
+from .batch import Batch, Example, told_cut
 from .metrics import answer_scores
 from .options import Options, some, switch
+from .rows import Columns, Row
 
 LONGEST = 384  # tokens in a window, unless the model takes less
 OVERLAP = 128
@@ -153,8 +154,7 @@ class QuestionAnswering(Task):
         if self.options.handle_impossible_answer:
             found.append({"score": nothing, "start": 0, "end": 0, "answer": ""})
         found.sort(key=lambda each: -each["score"])
-        told = {"windows": len(examples)} if len(examples) > 1 else {}
-        told |= {"truncated": True} if examples[0].encoded.truncated else {}
+        told = {**({"windows": len(examples)} if len(examples) > 1 else {}), **told_cut(examples)}
         best = [{**each, **told} for each in found[: self.options.top_k]]
         return best[0] if len(best) == 1 else best
 

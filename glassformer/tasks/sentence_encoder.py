@@ -19,8 +19,8 @@ from ..text.auto import AutoTokenizer
 from ..text.inputs import describe
 from ..text.options import whole
 from ..text.tokenizer import PreTrainedTokenizer
-from .base import least, positions_of
 from .embedding import Embedded, Embedding
+from .fitting import least, positions_of
 from .pooling import Dense, Pooling
 from .progress import watched
 from .run import answers

@@ -17,11 +17,11 @@ from ..models.base import PreTrainedModel
 from ..text.inputs import describe
 from ..text.options import one_of
 from ..text.tokenizer import PreTrainedTokenizer
-from .base import Columns, Row
-from .batch import Batch, Example, group_sizes
+from .batch import Batch, Example, group_sizes, grouped
 from .contrastive import MARGIN, OBJECTIVES, SCALE, ranking_loss, same_texts, triplet_loss
 from .embedding import Embedding, EmbeddingOptions
 from .metrics import correlation
+from .rows import Columns, Row
 from .sentence_encoder import SentenceEncoder
 from .similarity import compared, similarity_name
 from .text_classification import numbers
@@ -156,9 +156,7 @@ class SentenceSimilarity(Embedding):
         if "contrast" in batch.labels:
             return self.contrast(vectors, batch)
         vectors = F.normalize(vectors, dim=-1)
-        groups = zip(
-            *(each.split(group_sizes(batch.examples)) for each in (vectors, batch.labels["labels"])), strict=True
-        )
+        groups = grouped(batch.examples, vectors, batch.labels["labels"])
         return torch.stack([((one[1:] @ one[0] - scores[1:]) ** 2).sum() for one, scores in groups]).sum()
 
     def contrast(self, vectors: Tensor, batch: Batch) -> Tensor:

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from ..errors import InputError, nearest
 from ..text.inputs import describe
 from ..text.options import one_of
-from .base import Columns, Row, Task
-from .batch import Batch, Example
+from .base import Task
+from .batch import Batch, Example, told_cut
 from .metrics import classification, correlation, multi_label
 from .options import CutOptions, some
+from .rows import Columns, Row
 
 FUNCTIONS = {"softmax": lambda logits: logits.softmax(-1), "sigmoid": torch.sigmoid, "none": lambda logits: logits}
 
@@ -108,7 +109,7 @@ class TextClassification(Task):
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
         scores, names = self.scores(outputs[0]).tolist(), self.model.config.id2label
-        cut = {"truncated": True} if examples[0].encoded.truncated else {}
+        cut = told_cut(examples)
         best = sorted(range(len(scores)), key=lambda i: -scores[i])
         found = [{"label": names[i], "score": scores[i], **cut} for i in best]
         return found[0] if self.options.top_k == "best" else found[: self.options.top_k]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +19,12 @@ from ..models.base import PreTrainedModel
 from ..nn.loss import IGNORED, recalled, sampled_word_loss
 from ..text.options import between, whole
 from ..text.tokenizer import PreTrainedTokenizer
-from .base import Columns, Row, least
-from .batch import Batch, Example, Ids
+from .batch import Batch, Example, Ids, rows_at
+from .fitting import least
+from .metrics import perplexity
 from .options import some, switch
 from .plain_text import DocumentOptions, begins_document, read_corpus, read_documents
+from .rows import Columns, Row
 from .writing import WritingOptions, WritingTask
 
 
@@ -168,10 +169,8 @@ class TextGeneration(WritingTask):
 
     def learnt_rows(self, model: nn.Module, batch: Batch) -> Tensor:
         """The vectors after which a word follows, in the order of the batch: no others are scored."""
-        body, labels = model.base_model.run(**batch.inputs, use_cache=False), batch.labels["labels"]
-        places = body.layout.pack(torch.arange(labels.numel(), device=labels.device).view_as(labels))
-        learnt = body.layout.pack(labels) != IGNORED
-        return body.rows[learnt][places[learnt].argsort()]
+        body = model.base_model.run(**batch.inputs, use_cache=False)
+        return rows_at(body, batch.labels["labels"] != IGNORED)[0]
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         return F.cross_entropy(logits, following(batch), reduction="sum", label_smoothing=self.label_smoothing)
@@ -181,7 +180,7 @@ class TextGeneration(WritingTask):
         return ("perplexity",)
 
     def rates(self, sums: Mapping[str, float]) -> dict[str, float]:
-        return {"perplexity": math.exp(min(sums["loss"] / sums["targets"], 700.0))}
+        return {"perplexity": perplexity(sums["loss"] / sums["targets"])}
 
 
 def following(batch: Batch) -> Tensor:

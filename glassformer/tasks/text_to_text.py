@@ -18,9 +18,9 @@ from ..text.auto import AutoTokenizer
 from ..text.bert import BertTokenizer
 from ..text.inputs import describe
 from ..text.tokenizer import PreTrainedTokenizer
-from .base import Columns, Row
-from .batch import Batch, Example
+from .batch import Batch, Example, told_cut
 from .options import switch
+from .rows import Columns, Row
 from .writing import WritingOptions, WritingTask
 
 TARGET_FOLDER = "target_tokenizer"  # where a model's folder keeps the vocabulary of the target, if it is another one
@@ -187,7 +187,7 @@ class TextToText(WritingTask):
         return said
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:
-        cut = {"truncated": True} if examples[0].encoded.truncated else {}
+        cut = told_cut(examples)
         found = [{**self.tell(tokens, reason), **cut} for tokens, reason in outputs[0]]
         return found[0] if len(found) == 1 else found
 

@@ -12,9 +12,10 @@ from torch import Tensor
 from ..errors import InputError, spelt
 from ..models.base import PreTrainedModel
 from ..text.tokenizer import PreTrainedTokenizer
-from .base import Columns, Row, Task
-from .batch import Example
+from .base import Task
+from .batch import Example, told_cut
 from .options import CutOptions, switch, texts
+from .rows import Columns, Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +92,11 @@ class ZeroShotClassification(Task):
         else:
             scores = logits[:, entailment].softmax(-1)
         best = scores.argsort(descending=True).tolist()
-        cut = {"truncated": True} if any(example.encoded.truncated for example in examples) else {}
         return {
             "sequence": row["text"],
             "labels": [labels[i] for i in best],
             "scores": scores[best].tolist(),
-            **cut,
+            **told_cut(examples),
         }
 
     def verdicts(self) -> tuple[int, int]:
