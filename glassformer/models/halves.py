@@ -110,6 +110,8 @@ class DecoderHalf(Half):
         """
         if self.keeps_state and (past_key_values is not None or position_ids is not None):
             raise InputError("a decoder that keeps a state has neither past_key_values nor position_ids")
+        if state is not None and not self.keeps_state:
+            raise InputError(f"a {type(self).__name__} keeps no state: give past_key_values")
         past = 0 if past_key_values is None else past_key_values.length
         layout = self.arranged(input_ids, attention_mask, causal=True, past=past)
         if memory is None:

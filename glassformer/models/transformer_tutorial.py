@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, InputError
+from ..nn.mask import check_tensor
 from ..nn.multi_head import either
 from .outputs import Seq2SeqLMOutput
 from .transformer import TransformerConfig, TransformerForSeq2SeqLM
@@ -96,10 +97,12 @@ class Transformer(TransformerForSeq2SeqLM):
 
     def make_src_mask(self, src: Tensor) -> Tensor:
         """Which source words are real: B 1 1 S"""
+        check_tensor(src, "src")
         return (src != self.padding)[:, None, None]
 
     def make_tgt_mask(self, tgt: Tensor) -> Tensor:
         """Which target words each of them sees: real ones that are not in its future: B 1 T T"""
+        check_tensor(tgt, "tgt")
         past = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool, device=tgt.device).tril()
         return (tgt != self.padding)[:, None, None] & past
 
@@ -118,6 +121,7 @@ class Transformer(TransformerForSeq2SeqLM):
     ) -> Tensor:
         """B T, B S C -> B T C, the vectors that `fc_out` scores words with."""
         tgt_mask = self.make_tgt_mask(tgt) if tgt_mask is None else tgt_mask
+        self.decoder.arranged_source(encoder_output, None, len(tgt), whole=True)  # refuses vectors of other texts
         return self.walk(self.decoder, tgt, encoder_output, src_mask, tgt_mask)
 
     def walk(self, half: Stack, ids: Tensor, *given: Tensor | None) -> Tensor:

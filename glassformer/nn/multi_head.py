@@ -68,12 +68,22 @@ class MultiHeadAttention(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(B T C, B H T S); `mask` is 0 where a query must not look: T S, B T S, or what B H T S can be made of."""
         inner = self.self
+        self.check(q, k, v)
         heads = [self.apart(project(x)) for project, x in ((inner.query, q), (inner.key, k), (inner.value, v))]
         if mask is not None:
             mask = per_head(mask, (len(q), inner.num_attention_heads, q.shape[1], k.shape[1]))
         attention = ScaledDotProductAttention(inner.dropout.p).train(self.training)
         context, weights = attention(*heads, mask)  # B H T D, B H T S
         return self.output(context.transpose(1, 2).flatten(2)), weights
+
+    def check(self, q: Tensor, k: Tensor, v: Tensor) -> None:
+        for name, x in (("q", q), ("k", k), ("v", v)):
+            check_tensor(x, name)
+            if x.dim() != 3 or x.shape[-1] != self.d_model:
+                raise InputError(f"{name} must have the shape B T {self.d_model}, got {list(x.shape)}")
+        if k.shape != v.shape or len(q) != len(k):
+            shapes = ", ".join(str(list(x.shape)) for x in (q, k, v))
+            raise InputError(f"q, k and v must be of one batch, k and v equally long, got {shapes}")
 
     def apart(self, x: Tensor) -> Tensor:
         """B T C -> B H T D"""

@@ -399,3 +399,21 @@ def test_heads_that_cannot_share_the_width_are_refused(heads):
     for make in (MultiHeadAttention, EncoderLayer, lambda width, heads: Transformer(30, 40, width, heads)):
         with pytest.raises(glassformer.ConfigError, match=f"num_attention_heads.*{heads}"):
             make(12, heads)
+
+
+def test_shapes_that_do_not_fit_are_told():
+    model, attention = Transformer(30, 40, 12, 3, 2, 20).eval(), MultiHeadAttention(12, 3)
+    src, tgt, x = torch.tensor([[5, 6, 7]]), torch.tensor([[1, 8]]), torch.randn(2, 4, 12)
+    memory = model.encode(src)
+    for call, told in (
+        (lambda: model([[1, 2]], tgt), "src must be a tensor, got list"),
+        (lambda: model(src, [[1, 2]]), "tgt must be a tensor, got list"),
+        (lambda: model(src, tgt.repeat(3, 1)), r"shape \[3, positions, 12\], got \[1, 3, 12\]"),
+        (lambda: model.decode(tgt, memory[..., :6]), r"shape \[1, positions, 12\], got \[1, 3, 6\]"),
+        (lambda: attention(x[..., :8], x, x), r"q must have the shape B T 12, got \[2, 4, 8\]"),
+        (lambda: attention(x, x, x[:, :3]), "k and v equally long"),
+        (lambda: attention(x[:1], x, x), "of one batch"),
+        (lambda: model.decoder.run(tgt, memory=model.encoder.run(src), state=memory), "keeps no state"),
+    ):
+        with pytest.raises(glassformer.InputError, match=told):
+            call()
