@@ -111,7 +111,8 @@ Try next:
   {glass} translate {folder} "nine hundred thousand and one" --page look.html
   {glass} inspect {folder}
   {glass} train translation --model new:rnn --tokenizer new:wordpiece --data {folder}/train.tsv \\
-    --eval {folder}/test.tsv --learning-rate 2e-3 --max-steps 600 --output-dir {folder}-rnn""")
+    --eval {folder}/test.tsv --options.bleu_tokenize=zh --learning-rate 2e-3 --max-steps 600 \\
+    --output-dir {folder}-rnn""")
 
 
 def say(*lines: str) -> None:
