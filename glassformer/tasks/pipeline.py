@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -11,7 +13,8 @@ import torch
 
 from ..checkpoints.habits import MODEL_HABITS, TOKENIZER_HABITS, Habit, settle_habits
 from ..checkpoints.hub import find_folder
-from ..data.readers import read_rows
+from ..data.readers import Rows, read_rows
+from ..data.sources import FORMAT_OF
 from ..errors import InputError, refuse_unknown
 from ..models.auto import HUB_ARGUMENTS, AutoConfig
 from ..models.base import PreTrainedModel
@@ -24,6 +27,8 @@ from .registry import task_class, task_of
 from .run import answers
 from .sentence_encoder import SentenceEncoder
 from .sentence_similarity import SentenceSimilarity
+
+log = logging.getLogger("glassformer")
 
 HABITS = {
     **MODEL_HABITS,
@@ -65,16 +70,18 @@ class Pipeline:
 
         A list is answered by a list. A generator, or any other iterable, is answered by a generator: rows are read
         when their answers are asked for, some ahead so that like lengths share a batch, and memory stays the same
-        however many there are. A `pathlib.Path` is a file of rows, read by `read_rows`; special tokens in its texts are
-        plain characters unless `split_special_tokens=False`, for a file may come from anyone.
+        however many there are. A `pathlib.Path` is a file of rows, read by `read_rows`. Special tokens in texts of
+        files are plain characters unless `split_special_tokens=False`, for a file may come from anyone.
 
         `batch_size` limits how many inputs the model sees at once; without it batches are made by their number of
         tokens. `progress` shows or hides the progress of long work; by default it is shown in a terminal.
         """
         whole("batch_size", batch_size, 1)
         given, options = self.worker.take(inputs, asked)
+        tell_file(given)
         if isinstance(given, Path):
             given = read_rows(given)
+        if isinstance(given, Rows):
             options.setdefault("split_special_tokens", not self.worker.needs_special_tokens)
         worker = self.worker.asked(**options)
         if worker.is_one(given) or isinstance(given, str | bytes):  # a text is never a list of letters
@@ -192,6 +199,12 @@ def pipeline(
     if device is not None:
         worker.trainable.to(read_device(device))
     return (SentencePipeline if isinstance(worker, SentenceSimilarity) else Pipeline)(worker, batch_size)
+
+
+def tell_file(given: Any) -> None:
+    """Say that a text is the name of a file too, whose rows may have been meant."""
+    if isinstance(given, str) and given.endswith(tuple(FORMAT_OF)) and os.path.isfile(given):
+        log.warning("%r is read as a text; a file of rows is given as pathlib.Path(%r)", given, given)
 
 
 def rows_by_number(given: Any, task: str) -> Iterator[Any]:

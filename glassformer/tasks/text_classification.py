@@ -123,6 +123,8 @@ class TextClassification(Task):
         return self.call(model, batch.inputs).logits  # B L
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        if self.model.training and self.model.config.problem_type is None:
+            self.model.config.problem_type = self.kind  # its files tell what it learnt, and answers are given so
         labels = batch.labels["labels"]
         if self.kind == "single_label_classification":
             return F.cross_entropy(

@@ -319,10 +319,21 @@ def test_faults_of_a_file_name_its_line(checkpoint, tmp_path):
         list(pipe(tmp_path / "long.txt"))
 
 
+def test_the_name_of_a_file_is_a_text_and_that_is_told(checkpoint, tmp_path, caplog, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pipe = pipeline(model=checkpoint(KIND))
+    assert len(pipe("rows.txt")) == 1
+    assert not caplog.messages
+    Path("rows.txt").write_text("so good\nso bad\n")
+    assert len(pipe("rows.txt")) == 1
+    assert caplog.messages == ["'rows.txt' is read as a text; a file of rows is given as pathlib.Path('rows.txt')"]
+
+
 def test_special_tokens_of_a_file_are_plain_text(checkpoint, tmp_path):
     pipe = pipeline(model=checkpoint(KIND))
     (tmp_path / "rows.txt").write_text("the [SEP] cat\n")
     (plain,) = pipe(tmp_path / "rows.txt")
+    assert list(pipe(glassformer.read_rows(tmp_path / "rows.txt"))) == [plain]
     (special,) = pipe(tmp_path / "rows.txt", split_special_tokens=False)
     close([plain], pipe("the [SEP] cat", split_special_tokens=True))
     close([special], pipe("the [SEP] cat"))

@@ -126,6 +126,19 @@ def test_what_cannot_be_learnt(checkpoint):
         features.loss(task.model, features.collate(features.encode({"text": "a"})))
 
 
+def test_a_model_that_learnt_a_number_answers_with_it(checkpoint, tmp_path):
+    task = glassformer.TextClassification.from_pretrained(checkpoint(KIND, num_labels=1))
+    batch = task.collate(task.encode({"text": "the cat", "label": 4.5}))
+    task.loss(task.model, batch)
+    assert task.model.config.problem_type is None  # to be judged is not to learn
+    task.loss(task.model.train(), batch).backward()
+    task.model.save_pretrained(tmp_path)
+    pipe = pipeline("text-classification", model=tmp_path, tokenizer=task.tokenizer)
+    with torch.no_grad():
+        expected = pipe.model(**pipe.tokenizer("the cat", return_tensors="pt")).logits.item()
+    assert pipe("the cat")[0]["score"] == pytest.approx(expected, abs=1e-6)
+
+
 def test_evaluation(checkpoint):
     task = glassformer.TextClassification.from_pretrained(checkpoint(KIND, **LABELS))
     rows = [{"text": text, "label": i % 3} for i, text in enumerate(TEXTS)]
