@@ -6,7 +6,6 @@ continuation, when nobody looks on. Generation reads word by word through it; a 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from .attention import SelfAttention
 from .cache import Room
-from .linear import Linear, multiply, multiply_packed, pack
+from .linear import Linear, free_memory, multiply, multiply_packed, pack
 
 STEPS = 32  # from which on packing pays
 
@@ -50,14 +49,6 @@ class Copies(NamedTuple):
 
 
 NO_COPIES = Copies()
-
-
-def free_memory() -> int:
-    """Bytes that nobody uses, where the system tells it."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 0
 
 
 def linear(module: nn.Module, copies: Copies = NO_COPIES) -> Brick:

@@ -15,6 +15,10 @@ speeds. Measured on two cores of a CPU with AVX-512, GB/s of weights (GPT-2's ma
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -25,14 +29,18 @@ HANDFUL = 4  # rows, from two on, for which weights @ rowsᵀ is ahead of oneDNN
 class Linear(nn.Linear):
     """torch's linear layer; on a CPU, without gradients, it takes the fastest way."""
 
+    packed: Tensor | None = None  # a copy of the weights as oneDNN reads them best, inside `packing`
+
     def forward(self, x: Tensor) -> Tensor:
-        return multiply(x, self.weight, self.bias)
+        return multiply(x, self.weight, self.bias, self.packed)
 
 
-def multiply(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def multiply(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None = None) -> Tensor:
     """rows @ weightsᵀ + bias, the fastest way."""
     if torch.is_grad_enabled() or not (x.is_cpu and x.dtype == weight.dtype == torch.float32 and has_onednn()):
         return F.linear(x, weight, bias)
+    if packed is not None:
+        return multiply_packed(x, packed, bias)
     if x.dim() == 2 and 1 < len(x) <= HANDFUL:
         return from_the_left(x, weight, bias)
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
@@ -53,6 +61,31 @@ def pack(weight: Tensor, rows: int) -> Tensor | None:
 
 def multiply_packed(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+
+
+@contextlib.contextmanager
+def packing(module: nn.Module, rows: int) -> Iterator[None]:
+    """Keep packed copies of all weights in `module` for many products of about so many rows, where they fit in memory.
+
+    The weights must not change meanwhile.
+    """
+    layers = [each for each in module.modules() if type(each) is Linear]
+    needed = sum(layer.weight.numel() * layer.weight.element_size() for layer in layers)
+    try:
+        for layer in layers if needed < free_memory() / 2 else ():
+            layer.packed = pack(layer.weight, rows)
+        yield
+    finally:
+        for layer in layers:
+            layer.packed = None
+
+
+def free_memory() -> int:
+    """Bytes that nobody uses, where the system tells it."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 0
 
 
 def from_the_left(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -48,6 +48,7 @@ class Task(ReadsRows, FitsTexts, Learns):
     unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
     needs_special_tokens: ClassVar[bool] = False  # texts of files keep theirs too
     written_columns: ClassVar[tuple[str, ...]] = ()  # texts that the model writes, with words of its vocabulary too
+    draws: ClassVar[bool] = False  # numbers at random, so that batches must be read one after the other
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
         if self.head == "AutoModel" and model.config.is_encoder_decoder:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -16,13 +17,17 @@ import torch
 from torch import nn
 
 from ..errors import GlassformerError
+from ..nn.bare import is_watched
+from ..nn.linear import packing
 from .base import Row, Task
 from .batch import Example
+from .crew import side_by_side
 from .plain_text import located
 
 BUDGET = 2048  # real tokens in a batch
 AHEAD = 16  # budgets of tokens that are read ahead at most
 TOGETHER = 64  # rows that are encoded at once
+MANY = 2 * BUDGET  # tokens for which it pays to prepare the model
 
 
 @dataclass
@@ -113,15 +118,17 @@ def settle(task: Task, pending: list[Pending], budget: int, batch_size: int | No
     """Answer every row; the outputs of a row are let go as soon as it is answered."""
     waiting = [(each, place) for each in pending for place in range(len(each.examples))]
     waiting.sort(key=lambda one: len(one[0].examples[one[1]]), reverse=True)
-    for group in groups(waiting, budget, batch_size):
-        outputs = run(task, [each.examples[place] for each, place in group])
-        for (each, place), output in zip(group, outputs, strict=True):
-            each.outputs[place] = output
-            each.missing -= 1
-        for each, _ in group:
-            if each.missing == 0 and each.outputs:
-                each.answer = finish(each.row, each.examples, each.outputs)
-                each.outputs = []
+    batches = list(groups(waiting, budget, batch_size))
+    inputs = [[each.examples[place] for each, place in group] for group in batches]
+    with contextlib.closing(outputs_of(task, inputs)) as found:
+        for group, outputs in zip(batches, found, strict=True):
+            for (each, place), output in zip(group, outputs, strict=True):
+                each.outputs[place] = output
+                each.missing -= 1
+            for each, _ in group:
+                if each.missing == 0 and each.outputs:
+                    each.answer = finish(each.row, each.examples, each.outputs)
+                    each.outputs = []
 
 
 def groups(
@@ -141,10 +148,24 @@ def groups(
         yield group
 
 
+def outputs_of(task: Task, batches: list[list[Example]]) -> Iterator[list[Any]]:
+    """What the model says of each batch, in their order, as it is when it does not learn.
+
+    For many tokens on a CPU its weights are packed, and batches are read side by side, unless somebody looks on.
+    """
+    tokens = sum(len(example) for examples in batches for example in examples)
+    is_plain = tokens < MANY or task.model.device.type != "cpu" or task.draws or is_watched(task.trainable)
+    with evaluating(task.model):
+        if is_plain:
+            yield from map(partial(run, task), batches)
+            return
+        with packing(task.model.base_model, BUDGET):
+            yield from side_by_side(partial(run, task), batches)
+
+
 def run(task: Task, examples: Sequence[Example]) -> list[Any]:
-    """What the model says of examples, as it is when it does not learn."""
     batch = task.collate(examples).to(task.model.device)
-    with evaluating(task.model), torch.inference_mode():
+    with torch.inference_mode():
         return task.forward(batch)
 
 

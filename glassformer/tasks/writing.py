@@ -36,6 +36,8 @@ class WritingTask(Task):
     """A task whose model writes. What the checkpoint's `task_specific_params` say of it counts unless a call says
     otherwise."""
 
+    draws = True
+
     @property
     def smooths_labels(self) -> bool:
         return True

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.errors import InputError
-from glassformer.nn import bare
-from glassformer.nn.linear import HANDFUL, Linear
+from glassformer.nn import bare, linear
+from glassformer.nn.linear import HANDFUL, Linear, packing
 from glassformer.nn.quantize import Int8Linear, quantize
 
 
@@ -43,6 +43,28 @@ def test_packed_weights_equal_the_plain_product(rows):
     with torch.no_grad():
         packed = bare.linear(linear, bare.Copies(packed_for=8))
         torch.testing.assert_close(packed(x), F.linear(x, linear.weight, linear.bias), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_a_model_is_packed_for_a_while(rows):
+    model, x = torch.nn.Sequential(Linear(48, 96), torch.nn.GELU(), Linear(96, 48)), torch.randn(rows, 48)
+    plain = model(x)
+    with packing(model, 32):
+        assert model[0].packed is not None
+        with torch.no_grad():
+            torch.testing.assert_close(model(x), plain, rtol=0, atol=2e-6)
+            model[2].packed = linear.pack(model[2].weight + 1, 32)
+            assert not torch.allclose(model(x), plain)  # the copy is what is read
+        model(x).sum().backward()  # not with gradients
+    assert model[0].packed is model[2].packed is None
+    assert torch.equal(model(x), plain)
+
+
+def test_a_model_without_room_for_a_copy_is_not_packed(monkeypatch):
+    monkeypatch.setattr(linear, "free_memory", lambda: 100)
+    layer = Linear(48, 96)
+    with packing(layer, 32):
+        assert layer.packed is None
 
 
 def test_copies_are_made_when_it_pays_and_fits(monkeypatch):
