@@ -25,11 +25,10 @@ def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> I
     if count == 1 or len(items) < count or is_bound_to_thread():
         yield from map(function, items)
         return
-    pool = ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(cores // count,))
     try:
-        yield from pool.map(function, items)
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(cores // count,)) as pool:
+            yield from pool.map(function, items)  # when this ends early, the items not yet begun are dropped
     finally:
-        pool.shutdown(cancel_futures=True)
         torch.set_num_threads(cores)  # what was set in a thread is also where later threads begin
 
 
