@@ -26,6 +26,7 @@ class Corpus:
     ids: np.ndarray  # int32: every token
     lines: np.ndarray  # int64: the token that each line begins with, and after the last one the number of tokens
     documents: np.ndarray  # int64: the line that each document begins with, and after the last one the number of lines
+    numbers: np.ndarray  # int64: what each document was called by whoever counted them; one without tokens is left out
     begins: np.ndarray | None = None  # whether a token begins a word; None: the vocabulary tells
 
     @property
@@ -51,7 +52,7 @@ class Pieces(Sequence):
     corpus: Corpus
     table: np.ndarray  # int64: first, last, document, seen
     lengths: list[int]  # tokens that a model reads of each
-    names: Callable[[int], str]  # where a document came from
+    names: Callable[[int], str]  # where a document came from, by its number
 
     def __len__(self) -> int:
         return len(self.table)
@@ -60,7 +61,7 @@ class Pieces(Sequence):
         return Piece(self.corpus, *self.table[number].tolist())
 
     def name(self, number: int) -> str:
-        return self.names(int(self.table[number][2]))
+        return self.names(int(self.corpus.numbers[self.table[number][2]]))
 
 
 def check_documents(documents: Any, start: Any) -> None:
@@ -121,7 +122,8 @@ def encode_lines(
 ) -> Corpus:
     """Lines of documents as a corpus, without special tokens around them; `numbers` tells the document of each.
 
-    A `segmenter` cuts a text into words where spaces do not; tokens then know which of them begin a word.
+    A line without tokens is none. A `segmenter` cuts a text into words where spaces do not; tokens then know which of
+    them begin a word.
     """
     kept = [text for text, number in zip(texts, numbers, strict=True) if number >= 0]
     owners = np.array([number for number in numbers if number >= 0], dtype=np.int64)
@@ -140,12 +142,15 @@ def encode_lines(
         if segmenter is not None:
             words = [np.array(row.words(), dtype=np.int64) for row in found.encodings]
             begins += [np.diff(each, prepend=-1) != 0 for each in words]
-    lines = np.concatenate(([0], np.cumsum([len(ids) for ids in arrays], dtype=np.int64)))
+    sizes = np.array([len(ids) for ids in arrays], dtype=np.int64)
+    owners, sizes = owners[sizes > 0], sizes[sizes > 0]
+    lines = np.concatenate(([0], np.cumsum(sizes)))
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
     return Corpus(
         np.concatenate(arrays) if arrays else np.zeros(0, np.int32),
         lines,
         np.append(firsts, len(owners)),
+        owners[firsts],
         np.concatenate(begins) if segmenter and begins else None,
     )
 

@@ -7,8 +7,9 @@ round. Where a file keeps several of our layers in one tensor (queries, keys and
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ from .parameters import freeze
 
 if TYPE_CHECKING:
     from .base import PreTrainedModel
+
+log = logging.getLogger("glassformer")
 
 CONFIG_FILE, WEIGHTS_FILE = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."  # before every name in an adapter's file
@@ -96,7 +99,7 @@ class LoraConfig:
         targets = self.target_modules
         if isinstance(targets, str):
             return re.fullmatch(targets, name) is not None
-        return any(name == target or name.endswith(f".{target}") for target in targets)
+        return any(ends_in(name, target) for target in targets)
 
 
 # --- on a model --------------------------------------------------------------------------------------------------
@@ -115,9 +118,7 @@ def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraCo
         raise InputError("the model has an adapter already; merge_lora(model) makes it part of the weights")
     places = {name: place_of(model, name) for name, each in model.named_modules() if isinstance(each, nn.Linear)}
     chosen = [name for name in places if is_chosen(model, config, name, places[name].name)]
-    if not chosen:
-        known = sorted({name.rpartition(".")[2] for name in places})
-        raise InputError(f"no linear layer is named {config.target_modules!r}; their names end in {', '.join(known)}")
+    refuse_idle_targets(config, places, chosen)
     saved = config.modules_to_save
     if saved is None:
         saved = tuple(part for part in model.load_report.initialised if part not in chosen)
@@ -142,6 +143,28 @@ def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraCo
         freeze(model, part, frozen=False)
     model.adapter = config
     return config
+
+
+def ends_in(name: str, target: str) -> bool:
+    return name == target or name.endswith(f".{target}")
+
+
+def refuse_idle_targets(config: LoraConfig, places: Mapping[str, Source], chosen: Sequence[str]) -> None:
+    """Raise if nothing is adapted, and say which target has no part in it."""
+    targets, known = config.target_modules, sorted({name.rpartition(".")[2] for name in places})
+    ends = f"the names of linear layers end in {', '.join(known)}"
+    if isinstance(targets, str):
+        if not chosen:
+            told = f"target_modules {targets!r} is a pattern that no layer's whole name matches"
+            raise InputError(f"{told}; in a list it would be a name: {ends}")
+        return
+    names = [*places, *(place.name for place in places.values())]
+    idle = [target for target in targets if not any(ends_in(name, target) for name in names)]
+    told = [f"no linear layer is named {target!r}{nearest(target, known)}" for target in idle]
+    if not chosen:
+        raise InputError(f"{'; '.join(told) or 'no layer is left to adapt'}; {ends}")
+    for each in told:
+        log.warning("%s; %s", each, ends)
 
 
 def place_of(model: PreTrainedModel, name: str) -> Source:

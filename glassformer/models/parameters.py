@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from ..errors import InputError
+from ..errors import InputError, nearest
 
 
 def count_parameters(model: nn.Module, trainable: bool = False) -> int:
@@ -26,7 +26,8 @@ def freeze(model: nn.Module, *parts: str, frozen: bool = True) -> int:
     names = [name for name, _ in model.named_parameters()]
     for part in parts:
         if not any(name == part or name.startswith(part + ".") for name in names):
-            raise InputError(f"the model has no part {part!r}")
+            known = {name.rsplit(".", i)[0] for name in names for i in range(name.count(".") + 1)}
+            raise InputError(f"the model has no part {part!r}{nearest(part, sorted(known))}")
     changed = 0
     for name, parameter in model.named_parameters():
         inside = not parts or any(name == part or name.startswith(part + ".") for part in parts)

@@ -92,6 +92,13 @@ class FillMask(Task):
         told = f"is {len(pieces)} tokens ({' '.join(pieces)})" if len(pieces) > 1 else "is not in the vocabulary"
         raise InputError(f"{word!r} {told}, and a mask stands for one token of the vocabulary")
 
+    def learn_from(self, row: Any, seed: Sequence[int]) -> list[Example]:
+        read = self.read(row)
+        if read.get("words") is None:
+            told = "one for each mask of the text; masked-language-modeling learns from plain text"
+            raise InputError(f"{self.name} learns from rows with words, {told}")
+        return self.encode(read)
+
     # --- tensors to answers ------------------------------------------------------------------------------------
 
     def masked_logits(self, model: nn.Module, batch: Batch, chosen: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from torch import nn
 from ..data.corpus import Corpus, Piece, Pieces
 from ..data.masking import continues_word, mask_tokens, plain_words
 from ..data.packing import chop
-from ..errors import InputError
+from ..errors import InputError, spelt
 from ..nn.loss import IGNORED
 from .batch import Batch, Example, Ids
 from .fill_mask import FillMask, FillMaskOptions
@@ -76,6 +76,9 @@ class MaskedLanguageModeling(FillMask):
         self, corpus: Corpus, texts: Sequence[np.ndarray], generator: np.random.Generator, labels: Mapping[str, Any]
     ) -> Example:
         """One text or two, given as places in the corpus, between special tokens and with words hidden."""
+        if self.options.whole_words and not self.options.mask_whole_words:
+            asked = spelt("option", "mask_whole_words", True)
+            raise InputError(f"whole_words is about answers; to hide whole words in training pass {asked}")
         frame = self.tokenizer.template(len(texts) == 2)
         sizes = [1 if slot.token_id is not None else len(texts[slot.sequence]) for slot in frame]
         segments = np.repeat([slot.type_id for slot in frame], sizes)

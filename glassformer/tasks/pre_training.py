@@ -13,8 +13,11 @@ from torch import Tensor, nn
 
 from ..data.corpus import Piece, Pieces
 from ..data.pairing import gather_sentences, next_sentence_pair, sentence_order_pair, split_sentences
+from ..errors import InputError
+from ..models.base import PreTrainedModel
 from ..nn.loss import IGNORED
 from ..text.options import one_of
+from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example
 from .masked_language_modeling import MaskedLanguageModeling, MaskedLanguageModelingOptions
 from .metrics import perplexity
@@ -50,6 +53,14 @@ class PreTraining(MaskedLanguageModeling):
     head = "AutoModelForPreTraining"
     chooses_labels = False  # it has two losses, and a teacher would hear of one
     Options = PreTrainingOptions
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
+        if not hasattr(getattr(model, "cls", None), "seq_relationship"):
+            raise InputError(
+                f"{self.name} judges pairs of sentences, for which a {type(model).__name__} has no head; "
+                "masked-language-modeling learns from hidden words alone"
+            )
+        super().__init__(model, tokenizer, **options)
 
     def pieces(self, rows: Sequence[Any], learning: bool = True) -> Pieces:
         """Neighbouring sentences of a document that fill the model's input."""

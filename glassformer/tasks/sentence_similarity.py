@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError
+from ..errors import InputError, spelt
 from ..models.base import PreTrainedModel
 from ..text.inputs import describe
 from ..text.options import one_of
@@ -25,6 +26,8 @@ from .rows import Columns, Row
 from .sentence_encoder import SentenceEncoder
 from .similarity import compared, similarity_name
 from .text_classification import numbers
+
+log = logging.getLogger("glassformer")
 
 OTHER_NAMES = {"source_sentence": "text", "sentences": "text_pair"}  # those of the hosted interface
 
@@ -121,6 +124,13 @@ class SentenceSimilarity(Embedding):
                 example.labels["labels"] = score
         return examples
 
+    def learn_from(self, row: Any, seed: Sequence[int]) -> list[Example]:
+        read = self.read(row)
+        if self.options.objective == "score" and read.get("score") is None:
+            asked = spelt("option", "objective", "ranking")
+            raise InputError(f"{self.name} learns from rows with score; {asked} learns from pairs alone")
+        return self.encode(read)
+
     def encode_contrast(self, texts: list[str], negative: Any) -> list[Example]:
         """A text, the one it belongs to, and those it does not belong to."""
         given = [] if negative is None else [negative] if isinstance(negative, str) else list(negative)
@@ -134,7 +144,14 @@ class SentenceSimilarity(Embedding):
     def scores(self, row: Row) -> list[float]:
         """How alike the row says its texts are, as a cosine."""
         read = numbers(row["score"], len(others(row)))
-        return [score / self.options.full_score for score in (read if isinstance(read, list) else [read])]
+        listed = read if isinstance(read, list) else [read]
+        highest = max(map(abs, listed), default=0.0)
+        if highest > self.options.full_score and "reach" not in self.kept:
+            self.kept["reach"] = True
+            told = "a score of %s is above full_score %s, and no cosine gets there; if scores end at %d, pass %s"
+            end = math.ceil(highest)
+            log.warning(told, highest, self.options.full_score, end, spelt("option", "full_score", end))
+        return [score / self.options.full_score for score in listed]
 
     def count_targets(self, batch: Batch) -> int:
         if "contrast" in batch.labels:

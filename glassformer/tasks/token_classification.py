@@ -122,9 +122,9 @@ class TokenClassification(Task):
 
     def tag_id(self, tag: Any) -> int:
         names = self.label_ids
-        if tag not in names:
+        if str(tag) not in names:
             raise InputError(f"tag {tag!r} is not one of {', '.join(list(names)[:20])}{nearest(str(tag), names)}")
-        return names[tag]
+        return names[str(tag)]
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class TokenClassification(Task):
         return [found[word][1] if word in found else default for word in range(count)]
 
     def reference(self, row: Row) -> list[str]:
-        return list(row["tags"])
+        return list(map(str, row["tags"]))
 
     def metric(self, predictions: Sequence[list[str]], references: Sequence[list[str]]) -> dict[str, float]:
         return entity_scores(predictions, references)

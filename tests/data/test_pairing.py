@@ -18,7 +18,7 @@ def corpus(documents: int = 12, seed: int = 0) -> Corpus:
     lines = np.concatenate(([0], np.cumsum(sizes)))
     borders = np.concatenate(([0], np.cumsum(counts)))
     owners = np.searchsorted(borders, np.arange(counts.sum()), side="right") - 1
-    return Corpus(np.repeat(owners, sizes).astype(np.int32), lines, borders)
+    return Corpus(np.repeat(owners, sizes).astype(np.int32), lines, borders, np.arange(documents))
 
 
 def test_stretches_are_the_sentences_of_documents():
@@ -62,7 +62,7 @@ def test_half_of_the_orders_are_swapped():
 
 
 def test_one_document_has_no_other():
-    alone = Corpus(np.arange(4, dtype=np.int32), np.array([0, 4]), np.array([0, 1]))
+    alone = Corpus(np.arange(4, dtype=np.int32), np.array([0, 4]), np.array([0, 1]), np.array([0]))
     with pytest.raises(InputError, match="two sentences, or a second document"):
         next_sentence_pair(alone, 0, 1, 0, 10, np.random.default_rng(0))
 

@@ -397,7 +397,7 @@ def test_freezing_and_counting(model):
     assert model.encoder.layer[1].output.dense.weight.requires_grad
     glassformer.freeze(model, frozen=False)
     assert glassformer.count_parameters(model, trainable=True) == glassformer.count_parameters(model)
-    with pytest.raises(InputError, match="no part 'encodr'"):
+    with pytest.raises(InputError, match="no part 'encodr', did you mean 'encoder'"):
         glassformer.freeze(model, "encodr")
 
 

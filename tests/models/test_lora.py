@@ -175,15 +175,19 @@ def test_it_writes_words_with_an_adapter(tmp_path):
     assert torch.equal(written, merge_lora(model).generate(IDS, max_new_tokens=8, do_sample=False, eos_token_id=None))
 
 
-def test_what_is_wrong_is_told(tmp_path):
+def test_what_is_wrong_is_told(tmp_path, caplog):
     model = glassformer.BertForSequenceClassification(bert())
-    with pytest.raises(InputError, match=r"no linear layer is named .'c_attn',.; their names end in"):
+    with pytest.raises(InputError, match="no linear layer is named 'c_attn'; the names of linear layers end in"):
         add_lora(model, LoraConfig(target_modules=["c_attn"]))
+    with pytest.raises(InputError, match="'query' is a pattern that no layer's whole name matches; in a list it"):
+        add_lora(model, LoraConfig(target_modules="query"))
     with pytest.raises(InputError, match="has no part 'clasifier', did you mean 'classifier'"):
         add_lora(model, LoraConfig(modules_to_save=["clasifier"]))
     assert not list(lora_layers(model)) and model.num_parameters(only_trainable=True) == model.num_parameters()
     with pytest.raises(InputError, match="has no adapter"):
         merge_lora(model)
+    add_lora(glassformer.BertForSequenceClassification(bert()), LoraConfig(target_modules=["query", "vlaue"]))
+    assert "no linear layer is named 'vlaue', did you mean 'value'?" in caplog.text
     add_lora(model)
     with pytest.raises(InputError, match="has an adapter already"):
         add_lora(model)

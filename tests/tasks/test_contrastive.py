@@ -116,16 +116,21 @@ def test_what_is_wrong_is_told(folder):
         loss_of(task, PAIRS)
     with pytest.raises(InputError, match="negative must be a text or a list of texts, got"):
         loss_of(task, [{**PAIRS[0], "negative": [3]}])
+    loss = task_of(folder)  # a forgotten score is no wish for a contrast
     with pytest.raises(InputError, match="sentence-similarity learns from rows with score"):
-        loss = task_of(folder)  # a forgotten score is no wish for a contrast
         loss.loss(loss.trainable, loss.collate(loss.encode(loss.read(PAIRS[0]))))
+    with pytest.raises(InputError, match="learns from rows with score; objective='ranking' learns from pairs alone"):
+        loss.learn_from(PAIRS[0], (0, 0, 0))
 
 
-def test_scores_may_have_another_scale(folder):
+def test_scores_may_have_another_scale(folder, caplog):
     rows = [{**row, "score": score} for row, score in zip(PAIRS, (0.2, 0.9, 0.5), strict=True)]
     fives = [{**row, "score": 5 * row["score"]} for row in rows]
     assert torch.allclose(loss_of(task_of(folder), rows), loss_of(task_of(folder, full_score=5.0), fives))
+    assert "full_score" not in caplog.text
     assert not torch.allclose(loss_of(task_of(folder), rows), loss_of(task_of(folder), fives))
+    told = "a score of 4.5 is above full_score 1.0, and no cosine gets there; if scores end at 5, pass full_score=5"
+    assert caplog.text.count(told) == 1
 
 
 def test_vectors_with_an_adapter_go_on_bit_for_bit(folder):

@@ -111,6 +111,12 @@ def test_evaluation(folder):
     assert task.metric([[right[0][0], 0], right[1]], right) == {"accuracy": 2 / 3}
 
 
+def test_plain_text_is_for_another_task(folder):
+    task = FillMask.from_pretrained(folder)
+    with pytest.raises(InputError, match=r"rows with words, .* masked-language-modeling learns from plain"):
+        task.learn_from({"text": "the cat sat"}, (0, 0, 0))
+
+
 def test_wrong_words(folder):
     task = FillMask.from_pretrained(folder)
     with pytest.raises(InputError, match="one word for each mask, 2 in all, got list"):

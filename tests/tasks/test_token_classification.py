@@ -163,6 +163,15 @@ def test_a_word_in_two_windows_is_judged_where_most_text_stands_around_it(checkp
     assert tags == ["B-PER"] * 28 + ["I-PER"] * 22
 
 
+def test_tags_may_be_numbers(checkpoint):
+    """As files of data sets have them; a label is called by its name, whatever the type."""
+    names = dict(enumerate("01234"))
+    task = TokenClassification.from_pretrained(checkpoint(KIND, id2label=names, num_labels=5))
+    row = {"tokens": ["john", "sat"], "tags": [3, 0]}
+    assert [label for label in task.encode(task.read(row))[0].labels["labels"] if label != -100] == [3, 0]
+    assert task.reference(row) == ["3", "0"]
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

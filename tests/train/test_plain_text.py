@@ -275,6 +275,28 @@ def test_pairs_of_one_document_are_told_and_its_orders_are_learnt(tmp_path, capl
     assert {task.learn_from(pieces[0], (0, 0, seed))[0].labels["pairs"] for seed in range(20)} == {0, 1}
 
 
+def test_lines_without_tokens_are_no_sentences(tmp_path):
+    """Of an empty line between two sentences, and of one that the tokenizer drops, no pair is made."""
+    lines = ["it was very good !", "", "the cat sat .", "\u200b", "\u200b", "john works for acme .", "the dog sat ."]
+    task = pretrainer(tmp_path, document_start="^the cat|^john|^\u200b")
+    pieces = task.pieces([{"text": line} for line in lines])
+    assert len(pieces.corpus.lines) - 1 == 4 and (np.diff(pieces.corpus.lines) > 0).all()
+    for seed in range(20):
+        for number in range(len(pieces)):
+            ids = task.learn_from(pieces[number], (0, seed, number))[0].encoded
+            assert ids.tokens.count(task.tokenizer.sep_token_id) == 2 and 0 in ids.segments and 1 in ids.segments
+    assert [pieces.name(number) for number in range(len(pieces))] == ["row 0", "row 2", "row 5"]
+
+
+def test_what_cannot_learn_from_pairs_or_masks_whole_words_is_told(tmp_path):
+    words = glassformer.BertForMaskedLM(bert())
+    with pytest.raises(InputError, match="BertForMaskedLM has no head; masked-language-modeling learns"):
+        glassformer.PreTraining(words, tokenizer(tmp_path))
+    task = masker(tmp_path, whole_words=True)
+    with pytest.raises(InputError, match=r"whole_words is about answers; .* pass mask_whole_words=True"):
+        Batches(task, ROWS, tokens=40).collate([0])
+
+
 # --- going on ----------------------------------------------------------------------------------------------------
 
 
