@@ -116,8 +116,9 @@ def spelt(kind: str, name: str, value: object = None, **more: Any) -> str:
     'truncation=True'
     """
     form = spelling.get()[kind]
-    if form.startswith("--"):
-        value = str(value).lower() if isinstance(value, bool) else value
+    if form.startswith("--") and isinstance(value, bool):
+        yes, no = ("true", "false") if "=" in form else ("yes", "no")
+        value = yes if value else no
     return form.format(name=name, value=value, **more)
 
 

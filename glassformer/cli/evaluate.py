@@ -23,6 +23,8 @@ def evaluate(
     column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
     format: Annotated[str, arg(metavar="FORMAT")] = "",
     header: Literal["guess", "yes", "no"] = "guess",
+    delimiter: Annotated[str, arg(metavar="CHARACTER")] = "",
+    quotes: Literal["guess", "yes", "no"] = "guess",
     tokens_per_batch: Annotated[int, arg(metavar="N")] = 4096,
     truncation: bool = False,
     option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
@@ -44,6 +46,8 @@ def evaluate(
         column: Which of the file's columns to read as what: text=sentence. Can be given several times.
         format: The format, if the suffix does not tell it.
         header: Whether the first line of a csv or tsv file names its columns.
+        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
+        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
         tokens_per_batch: How many tokens are read at once at most.
         truncation: Cut texts that are longer than the model, which are refused otherwise.
         option: An option of the task, as [options] of a recipe has it. Can be given several times.
@@ -54,11 +58,14 @@ def evaluate(
     from ..train.evaluation import evaluate as measure
 
     kind = task_class(task)
-    rows: Iterable[Any] = [] if target else Reading(data, column, format, header).rows(kind.columns.all)
-    if target:
-        if "target" not in kind.columns.targets or column or format or header != "guess":
-            raise InputError("--target is for tasks with a source and a target, and two files of plain lines")
+    reading = Reading(data, column, format, header, delimiter, quotes)
+    rows: Iterable[Any]
+    if not target:
+        rows = reading.rows(kind.columns.all)
+    elif "target" in kind.columns.targets and reading == Reading(data):
         rows = read_parallel({"source": data, "target": target})
+    else:
+        raise InputError("--target is for tasks with a source and a target, and two files of plain lines")
     options = {**({"truncation": True} if truncation else {}), **read_options(task, option)}
     judged = kind.from_pretrained(model, **options)
     judged.refuse_untrained()

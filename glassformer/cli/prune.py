@@ -35,6 +35,8 @@ def prune(
     column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
     format: Annotated[str, arg(metavar="FORMAT")] = "",
     header: Literal["guess", "yes", "no"] = "guess",
+    delimiter: Annotated[str, arg(metavar="CHARACTER")] = "",
+    quotes: Literal["guess", "yes", "no"] = "guess",
     json: bool = False,
 ) -> int:
     """Find the attention heads that a model needs least for a task, and cut them out.
@@ -62,6 +64,8 @@ def prune(
             columns are read.
         format: The format, if the suffix does not tell it.
         header: Whether the first line of a csv or tsv file names its columns.
+        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
+        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
         json: Print JSON.
     """
     if not 0 <= share < 1:
@@ -74,7 +78,7 @@ def prune(
     from ..tasks.registry import task_class
 
     kind = task_class(task)
-    read = Reading(data, column, format, header).rows(kind.columns.all)
+    read = Reading(data, column, format, header, delimiter, quotes).rows(kind.columns.all)
     judged = kind.from_pretrained(model, **read_options(task, option))
     judged.refuse_untrained()
     chosen_rows = [row for row, _ in zip(read, range(rows), strict=False)]

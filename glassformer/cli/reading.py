@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..data.row import Row
     from ..tasks.base import Task
 
-HEADER = {"guess": None, "yes": True, "no": False}
+SWITCH = {"guess": None, "yes": True, "no": False}
 COUNTED = ("txt", "jsonl")  # formats with a row in each line, which can be counted beforehand
 BLOCK = 2**20
 
@@ -35,19 +35,30 @@ class Reading:
             their names.
         format: The format, if the suffix does not tell it; standard input is txt if not given.
         header: Whether the first line of a csv or tsv file names its columns.
+        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
+        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
     """
 
     input: Annotated[str, arg(metavar="FILE")] = ""
     column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = ()
     format: Annotated[str, arg(metavar="FORMAT")] = ""
     header: Literal["guess", "yes", "no"] = "guess"
+    delimiter: Annotated[str, arg(metavar="CHARACTER")] = ""
+    quotes: Literal["guess", "yes", "no"] = "guess"
 
     def rows(self, known: Iterable[str]) -> Rows:
         """What to read; `known` are the columns that can be asked for."""
         from ..data.readers import read_rows
 
         format = self.format or ("txt" if self.input == "-" else None)
-        return read_rows(self.input, format=format, columns=self.wanted(list(known)), header=HEADER[self.header])
+        return read_rows(
+            self.input,
+            format=format,
+            columns=self.wanted(list(known)),
+            header=SWITCH[self.header],
+            delimiter=self.delimiter or None,
+            quotes=SWITCH[self.quotes],
+        )
 
     def wanted(self, known: list[str]) -> dict[str, str | int] | None:
         columns: dict[str, str | int] = {}
@@ -66,7 +77,7 @@ class Reading:
 
     def settings(self) -> dict[str, Any]:
         """What decides which rows are read, for a note of it."""
-        return {"input": self.input, "column": list(self.column), "format": self.format, "header": self.header}
+        return {**vars(self), "column": list(self.column)}
 
 
 def items_of(rows: Rows) -> Iterator[Row | DataError]:

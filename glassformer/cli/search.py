@@ -36,6 +36,8 @@ def search(
     column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
     format: Annotated[str, arg(metavar="FORMAT")] = "",
     header: Literal["guess", "yes", "no"] = "guess",
+    delimiter: Annotated[str, arg(metavar="CHARACTER")] = "",
+    quotes: Literal["guess", "yes", "no"] = "guess",
     restart: bool = False,
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
     json: bool = False,
@@ -59,6 +61,8 @@ def search(
         column: Which of the file's columns holds the texts: text=title.
         format: The format, if the suffix does not tell it.
         header: Whether the first line of a csv or tsv file names its columns.
+        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
+        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
         restart: Make the index anew.
         device: Where to compute, such as cpu or cuda.
         json: Print JSON.
@@ -71,7 +75,7 @@ def search(
         raise InputError("--restart is for --index with a file")
     if index and corpus == "-":
         raise InputError("standard input is read once and has no --index")
-    reading = Reading(corpus, column, format, header)
+    reading = Reading(corpus, column, format, header, delimiter, quotes)
     rows = reading.rows(["text"])
     encoder = load(model, device)
     if index:

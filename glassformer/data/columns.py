@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..errors import DataError, InputError, nearest
+from ..errors import DataError, InputError, nearest, spelt
 from ..text.inputs import describe
 from .row import Row
 
@@ -112,6 +112,10 @@ def missing(column: str | int, names: Sequence[str | int]) -> str:
         here = f"its columns are 0 to {len(names) - 1}" + (", without names" if isinstance(column, str) else "")
         return f"there is no column {column!r}; {here}"
     hint = nearest(column, map(str, names)) if isinstance(column, str) else ""
+    mark = next((mark for mark in "\t;,|" if len(names) == 1 and mark in str(names[0])), None)
+    if mark is not None:
+        asked = {"\t": ("format", "tsv"), ",": ("format", "csv")}.get(mark, ("delimiter", mark))
+        hint = f"; if {mark!r} stands between columns, say {spelt('reading', *asked)}"
     listed = ", ".join(map(repr, names[:SHOWN_COLUMNS])) + (", ..." if len(names) > SHOWN_COLUMNS else "")
     return f"there is no column {column!r}{hint}; there is {listed or 'none at all'}"
 

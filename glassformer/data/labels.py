@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..errors import DataError, InputError, suggests
+from ..errors import DataError, InputError, spelt, suggests
 from ..text.inputs import describe
 from .columns import missing
 from .row import Row
@@ -26,7 +26,7 @@ def count_labels(rows: Iterable[Mapping[Any, Any]], column: str | int = "label")
     counts: Counter[str] = Counter()
     for number, row in enumerate(rows, start=1):
         if column not in row:
-            raise fault_in(row, number, missing(column, list(row)))
+            raise fault_in(row, number, missing(column, list(row)) + remedy(column, row))
         value = row[column]
         try:
             counts.update(map(label_name, value) if isinstance(value, list | tuple) else (label_name(value),))
@@ -78,6 +78,13 @@ def label_name(value: Any) -> str:
         return str(value)
     hint = "; a number with a fraction is a score, which needs no labels" if isinstance(value, float) else ""
     raise ValueError(f"must be a label, as text or a whole number, got {describe(value)}{hint}")
+
+
+def remedy(column: str | int, row: Mapping[Any, Any]) -> str:
+    """How to say which column of a file holds the labels."""
+    if not isinstance(row, Row) or not isinstance(column, str):
+        return ""
+    return f"; say which of them it is: {spelt('column', column, '...', file=row.file)}"
 
 
 def ordered(names: Iterable[str]) -> list[str]:

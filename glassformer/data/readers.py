@@ -72,10 +72,10 @@ def read_rows(
 
     `format` is txt, csv, tsv, jsonl, json, squad, conll or parquet; if not given, the suffix tells. An empty line is a
     row in txt, with an empty text, and no row in the other formats. `delimiter` and `quotes` (whether fields may stand
-    in quotes) are for csv and tsv, and so is `header`. Without `header` the first line is one if every field can be a
-    name (short, with letters, no number, no end of a sentence, no two alike) and, besides, you want columns by name, or
-    a name is a usual one such as text or label, or one word stands above a number. It is none if a field cannot be a
-    name. In between you are asked.
+    in quotes) are for csv and tsv, and so is `header`. Without `header` the first line is one if it holds all columns
+    that you want by name. Else it is one if every field can be a name (short, with letters, no number, no end of a
+    sentence, no two alike) and, besides, you want columns by name, or a name is a usual one such as text or label, or
+    one word stands above a number. It is none if a field cannot be a name. In between you are asked.
 
     `columns` maps the names you want to those of the file, or to numbers, which count from 0, or from the end: -1. The
     rows hold these columns alone; without it, all.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..errors import DataError, InputError
+from ..errors import DataError, InputError, spelt
 from ..text.inputs import describe
 from .columns import Wanted, positions_of
 from .lines import LONGEST_LINE, Line, lines_of
@@ -129,7 +129,7 @@ def quoted_fields(number: int, line: str, lines: Iterator[Line], delimiter: str,
 
 def plain(opened: int, here: int) -> str:
     read = f" (lines {opened} to {here} were read)" if here > opened else ""
-    return f"{read}; with quotes=False a quote is a plain character"
+    return f"{read}; with {spelt('reading', 'quotes', False)} a quote is a plain character"
 
 
 # --- the header -------------------------------------------------------------------------------------------------------
@@ -139,16 +139,18 @@ def names_in(fields: list[str], file: str, line: int) -> list[str]:
     names = [field.strip() for field in fields]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise fault_at(file, line, f"two columns are called {twice!r}; header=False gives them numbers")
+        asked = spelt("reading", "header", False)
+        raise fault_at(file, line, f"two columns are called {twice!r}; {asked} gives them numbers")
     return names
 
 
 def has_header(start: list[Record], header: bool | None, wanted: Wanted | None, file: str) -> bool:
     """Whether the first line is a header. If the caller does not say, it is one, it is none, or they are asked.
 
-    It is none when a field cannot be a name: a number or no letters at all, a long text, one that ends like a sentence,
-    an empty one (but for the first, where pandas puts its index), or two alike. It is one when all can be names and,
-    besides, columns are wanted by name, or one of the usual names is there, or one word stands above a number.
+    It is one when it holds every column that is wanted by name. Else it is none when a field cannot be a name: a number
+    or no letters at all, a long text, one that ends like a sentence, an empty one (but for the first, where pandas puts
+    its index), or two alike. It is one when all can be names and, besides, columns are wanted by name, or one of the
+    usual names is there, or one word stands above a number.
     """
     line, fields = start[0]
     if isinstance(fields, DataError):
@@ -156,17 +158,19 @@ def has_header(start: list[Record], header: bool | None, wanted: Wanted | None, 
     if header:
         return True
     names = [field.strip() for field in fields]
+    called = [column for column in (wanted or {}).values() if isinstance(column, str)]
+    if called and all(column in names for column in called):
+        return True
     if len(set(names)) < len(names) or not all(can_be_name(name) for name in (names if names[0] else names[1:])):
         return False
-    if wanted is not None and any(isinstance(column, str) for column in wanted.values()):
-        return True
-    if any(name.lower() in USUAL_NAMES for name in names):
+    if called or any(name.lower() in USUAL_NAMES for name in names):
         return True
     below = start[1][1] if len(start) > 1 and not isinstance(start[1][1], DataError) else []
     if any(NUMBER.fullmatch(field) and " " not in name for name, field in zip(names, below, strict=False)):
         return True
     shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
-    raise fault_at(file, line, f"is this a header or the first row? {shown}: say header=True or header=False")
+    ways = " or ".join(spelt("reading", "header", value) for value in (True, False))
+    raise fault_at(file, line, f"is this a header or the first row? {shown}: say {ways}")
 
 
 def can_be_name(field: str) -> bool:

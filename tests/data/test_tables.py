@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer import DataError, InputError, read_rows
+from glassformer.cli.main import TO_A_VERB, TO_TRAIN
 from glassformer.data import tables
+from glassformer.errors import spelling
 
 
 def test_tsv_takes_quotes_as_they_are(write):
@@ -87,8 +89,10 @@ def test_a_quote_that_swallows_the_file_ends_somewhere(write, monkeypatch):
 def test_delimiter(write):
     name = write("a.csv", 'text;label\n"a;b, c";1\n')
     assert list(read_rows(name, delimiter=";")) == [{"text": "a;b, c", "label": "1"}]
-    with pytest.raises(DataError, match=r"no column 'label'.*'text;label'"):
+    with pytest.raises(DataError, match=r"no column 'label'; if ';' stands .* say delimiter=';'; there is"):
         list(read_rows(name, columns=["label"]))
+    with pytest.raises(DataError, match=r"if ',' stands between columns, say format='csv'; there is 'text,label'"):
+        list(read_rows(write("b.tsv", "text,label\na,1\n"), columns=["label"]))
 
 
 def test_empty_lines_hold_no_row(write):
@@ -149,6 +153,24 @@ def test_the_caller_has_the_last_word(write):
     name = write("a.tsv", "text\tlabel\na\t1")
     assert list(read_rows(name, header=False)) == [{0: "text", 1: "label"}, {0: "a", 1: "1"}]
     assert list(read_rows(write("b.tsv", "1\t2\n3\t4"), header=True)) == [{"1": "3", "2": "4"}]
+
+
+def test_wanted_names_tell_a_header_whatever_stands_beside_them(write):
+    name = write("a.csv", "text,label,,2020\na,1,,5\n")
+    assert list(read_rows(name, columns=["label", "text"])) == [{"label": "1", "text": "a"}]
+    assert len(list(read_rows(name))) == 2  # without them it is a row: an empty field and a number are no names
+
+
+def test_what_to_say_is_spelt_as_the_user_says_it(write):
+    token = spelling.set(TO_A_VERB)
+    try:
+        with pytest.raises(DataError, match="say --header yes or --header no"):
+            list(read_rows(write("a.tsv", UNCERTAIN[0])))
+        spelling.set(TO_TRAIN)
+        with pytest.raises(DataError, match=r"with --data\.quotes=false a quote is a plain character"):
+            list(read_rows(write("b.csv", 'text,label\n"open,0\n')))
+    finally:
+        spelling.reset(token)
 
 
 def test_names_wanted_of_a_file_without(write):
