@@ -19,6 +19,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
@@ -29,14 +30,17 @@ R = TypeVar("R")
 # Names that other libraries and older releases use -> a name that is valid here, and what to do with it.
 INSTEAD = {
     "args": ("settings", "pass TrainSettings as settings"),
+    "batch_size": ("tokens_per_batch", "tokens_per_batch, or per_device_train_batch_size for rows"),
     "bf16": ("precision", "pass precision='bf16'"),
     "compute_metrics": ("task", "a task has metrics of its own"),
+    "epochs": ("num_train_epochs", "pass num_train_epochs"),
     "data_collator": ("task", "a task collates its rows itself"),
     "eval_dataset": ("eval_rows", "pass rows as eval_rows"),
     "eval_strategy": ("eval_steps", "eval_steps tells how often, and None is after each epoch"),
     "evaluation_strategy": ("eval_steps", "eval_steps tells how often, and None is after each epoch"),
     "fp16": ("precision", "pass precision='fp16'"),
     "grouped_entities": ("aggregation_strategy", "pass aggregation_strategy='simple'"),
+    "lr": ("learning_rate", "pass learning_rate"),
     "logging_dir": ("output_dir", "the log is in output_dir; tensorboard=True writes event files there too"),
     "model": ("train_rows", "pass a task, which has a model and a tokenizer, as task"),
     "per_device_eval_batch_size": ("tokens_per_batch", "tokens_per_batch counts there too"),
@@ -109,6 +113,12 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     return f", did you mean {close[0]!r}?" if close else ""
 
 
+def meant_by(name: str, valid: Iterable[str]) -> str:
+    """What to do instead of passing a name of another library, or a hint at the nearest valid name."""
+    known, hint = INSTEAD.get(name, ("", ""))
+    return f": {hint}" if known in valid else nearest(name, valid)
+
+
 def spelt(kind: str, name: str, value: object = None, **more: Any) -> str:
     """How to pass something where the user is, in Python or to a verb of the shell.
 
@@ -119,6 +129,8 @@ def spelt(kind: str, name: str, value: object = None, **more: Any) -> str:
     if form.startswith("--") and isinstance(value, bool):
         yes, no = ("true", "false") if "=" in form else ("yes", "no")
         value = yes if value else no
+    elif form.startswith("--") and isinstance(value, str):
+        value = shlex.quote(value)
     return form.format(name=name, value=value, **more)
 
 
@@ -127,9 +139,7 @@ def refuse_unknown(names: Iterable[str], valid: Iterable[str], owner: str) -> No
     valid = list(valid)
     for name in names:
         if name not in valid:
-            known, hint = INSTEAD.get(name, ("", ""))
-            said = f": {hint}" if known in valid else nearest(name, valid)
-            raise ArgumentError(f"{owner} has no argument {name!r}{said}")
+            raise ArgumentError(f"{owner} has no argument {name!r}{meant_by(name, valid)}")
 
 
 def suggests(function: Callable[P, R]) -> Callable[P, R]:

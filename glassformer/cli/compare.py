@@ -48,7 +48,8 @@ def compare(
     from ..train.compare import Stopped, write_comparison
     from ..train.compare import compare as run
     from ..train.ranks import speaks
-    from ..train.recipe import make_recipe, put_all, read_recipe
+    from ..train.recipe import make_recipe, put_all
+    from ..train.recipe_text import read_recipe
 
     names = [Path(each).stem for each in recipes]
     if len({*names}) < len(names):

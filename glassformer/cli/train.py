@@ -8,6 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from ..errors import InputError
 from .show import print_json
 
 OWN = ("set", "resume", "print-config", "check-resume", "json", "help")
@@ -44,9 +45,12 @@ def train(
         check_resume: Prove that resuming is exact: train six steps with and without a break, and compare every bit.
         json: Print the result as JSON.
     """
-    from ..train.recipe import as_toml, fill_in, make_recipe, put_all, read_recipe
+    from ..train.recipe import fill_in, make_recipe, put_all
+    from ..train.recipe_text import as_toml, read_recipe
 
     is_file = what.endswith(".toml")
+    if not is_file and Path(f"{what}.toml").exists():
+        raise InputError(f"there is no task {what!r}; the recipe is called {what}.toml")
     values = read_recipe(Path(what)) if is_file else {"task": what}
     put_all(values, set)
     if print_config:

@@ -53,14 +53,18 @@ def task_names() -> list[str]:
     return [*TASKS, *ALIASES]
 
 
-def task_class(name: str) -> type[Task]:
-    """The task of a name or alias."""
+def full_name(name: str) -> str:
+    """The name behind an alias; raises if no task answers to it."""
     if not isinstance(name, str):
         raise InputError(f"a task is named by a text such as 'text-classification', got {name!r}")
-    place = TASKS.get(ALIASES.get(name, name))
-    if place is None:
+    if name not in task_names():
         raise InputError(f"there is no task {name!r}{nearest(name, task_names())}; there are {', '.join(task_names())}")
-    module, _, kind = place.partition(".")
+    return ALIASES.get(name, name)
+
+
+def task_class(name: str) -> type[Task]:
+    """The task of a name or alias."""
+    module, _, kind = TASKS[full_name(name)].partition(".")
     return getattr(importlib.import_module(f".{module}", __package__), kind)
 
 

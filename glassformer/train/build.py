@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..data.columns import usual_names
@@ -12,11 +13,11 @@ from ..data.labels import make_label2id
 from ..data.parallel import read_parallel
 from ..data.readers import read_rows
 from ..data.shuffle import shuffle, split
-from ..errors import ConfigError, refuse_unknown
+from ..errors import ConfigError, nearest, refuse_unknown
 from ..models import auto
 from ..models.lora import add_lora
 from ..tasks.base import Task
-from ..tasks.registry import ALIASES, task_class, task_of
+from ..tasks.registry import full_name, task_class, task_of
 from ..text.auto import AutoTokenizer
 from ..text.fresh import train_tokenizer
 from ..text.tokenizer import PreTrainedTokenizer
@@ -25,12 +26,17 @@ from .state import seed_all
 from .trainer import Trainer
 
 LABELLED = {"text-classification": "label", "token-classification": "tags"}  # where the labels of a new head stand
+NUMBER, SCORE = re.compile(r"[+-]?\d+(\.\d*)?"), re.compile(r"[+-]?\d+\.\d*[1-9]\d*")  # 1.0 may be a name, 1.5 is none
 
 
 def build(recipe: Recipe) -> Trainer:
     """The trainer of a recipe."""
     kind = task_class(recipe.task)
     refuse_unknown(recipe.options, kind.option_names(), kind.name)
+    for name in recipe.data.columns or ():
+        if name not in kind.columns.all:
+            told = f"{kind.name} reads {', '.join(kind.columns.all)}{nearest(name, kind.columns.all)}"
+            raise ConfigError(f"data.columns has {name!r}, and {told}")
     rows, eval_rows = recipe_rows(recipe)
     config = {**new_labels(recipe, rows), **recipe.config}
     rows, eval_rows = drawn(rows, recipe.data.limit), drawn(eval_rows, recipe.data.eval_limit)
@@ -58,20 +64,25 @@ def recipe_rows(recipe: Recipe) -> tuple[Any, list[Any] | None]:
         rows = list(rows)
     if data.eval is not None:
         return rows, list(read_source(data.eval, data))
+    if data.eval_fraction is None and data.eval_tail is None:
+        return rows, None
     if data.eval_fraction is not None:
         training, judged = map(list, split(rows, data.eval_fraction, recipe.train.seed))
-        return training, judged
-    if data.eval_tail is not None:
+    else:
         first = round(len(rows) * (1 - data.eval_tail))
-        return rows[:first], rows[first:]
-    return rows, None
+        training, judged = rows[:first], rows[first:]
+    if not training or not judged:
+        name = "eval_tail" if data.eval_fraction is None else "eval_fraction"
+        told = f"of {len(rows)} rows leaves {len(training)} to learn from and {len(judged)} to judge by"
+        raise ConfigError(f"data.{name} {getattr(data, name)} {told}")
+    return training, judged
 
 
 def read_source(source: str | dict[str, str], data: DataSettings) -> Iterable[Any]:
     """Rows of a file, or of files that stand side by side."""
-    how = {"columns": data.columns, "format": data.format, "header": data.header}
+    how = {name: getattr(data, name) for name in ("columns", "format", "header", "delimiter", "quotes")}
     if isinstance(source, str):
-        return read_rows(source, **how)
+        return read_rows(source, on_bad=data.on_bad, **how)
     told = next((name for name, value in how.items() if value is not None), None)
     if told:
         raise ConfigError(f"data.{told} is not for files of plain lines, one for each column")
@@ -133,11 +144,45 @@ def new_task(
 
 def new_labels(recipe: Recipe, rows: Iterable[Any]) -> dict[str, Any]:
     """The labels of a head that the checkpoint does not have yet: those of the rows."""
-    task = ALIASES.get(recipe.task, recipe.task)
-    if task not in LABELLED or recipe.config.keys() & {"num_labels", "id2label", "label2id"}:
+    column = LABELLED.get(full_name(recipe.task))
+    if column is None or recipe.config.keys() & {"num_labels", "id2label", "label2id"}:
         return {}
-    classes = [] if is_new(recipe.model) else auto.AutoConfig.from_pretrained(recipe.model).architectures or []
-    if classes and task_of(classes[0], recipe.model) == task:
+    known = None if recipe.config.get("ignore_mismatched_sizes") else labels_of(recipe)
+    if known is not None and (len(known) == 1 or recipe.data.streaming):  # a number, or told when the row is read
         return {}
-    label2id = make_label2id(rows, LABELLED[task])
-    return {"label2id": label2id, "id2label": {number: label for label, number in label2id.items()}}
+    label2id = make_label2id(rows, column)
+    if known is None:
+        refuse_no_labels(list(label2id))
+        return {"label2id": label2id, "id2label": {number: label for label, number in label2id.items()}}
+    other = next((name for name in label2id if name not in known and not is_number_of(name, known)), None)
+    if other is not None:
+        raise ConfigError(
+            f"the rows have the label {other!r}, and {recipe.model} learnt {', '.join(list(known)[:20])}; "
+            "config.ignore_mismatched_sizes=true gives it a new head, with the labels of the rows"
+        )
+    return {}
+
+
+def labels_of(recipe: Recipe) -> list[str] | None:
+    """The labels of the task's head, if the checkpoint has one."""
+    if is_new(recipe.model):
+        return None
+    config = auto.AutoConfig.from_pretrained(recipe.model)
+    classes = config.architectures or []
+    has_head = bool(classes) and task_of(classes[0], recipe.model) == full_name(recipe.task)
+    return list(config.id2label.values()) if has_head else None
+
+
+def is_number_of(name: str, labels: Sequence[str]) -> bool:
+    return name.isdecimal() and int(name) < len(labels)
+
+
+def refuse_no_labels(names: list[str]) -> None:
+    """Raise where a column of labels holds something else: always the same, or numbers that measure something."""
+    score = next((name for name in names if SCORE.fullmatch(name)), None)
+    if score is not None and all(NUMBER.fullmatch(name) for name in names):
+        raise ConfigError(
+            f"labels such as {score!r} are no names but scores: config.num_labels=1 learns them as numbers"
+        )
+    if len(names) == 1:
+        raise ConfigError(f"all rows have the label {names[0]!r}, and there is nothing to choose")

@@ -21,7 +21,8 @@ from ..checkpoints.files import read_json, write_atomically
 from ..errors import InputError
 from .build import build
 from .log import LOG, read_log
-from .recipe import Recipe, as_toml
+from .recipe import Recipe
+from .recipe_text import as_toml
 from .result import RESULT
 
 KEPT_RECIPE = "recipe.toml"

@@ -32,15 +32,16 @@ learning_rate = 3e-5
 from __future__ import annotations
 
 import dataclasses
-import json
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..checkpoints.files import reason_of
-from ..errors import ConfigError, InputError, nearest
+from ..errors import ConfigError, InputError, meant_by
+from ..tasks.registry import full_name
 from ..text.options import between, one_of, whole
+from .recipe_text import parse_value
 from .settings import TrainSettings, at_least
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ class DataSettings:
     columns: dict[str, Any] | None = None  # name the task reads -> name or number in the file
     format: str | None = None
     header: bool | None = None
+    delimiter: str | None = None
+    quotes: bool | None = None
+    on_bad: str = "raise"  # at a row that cannot be read; "skip" leaves such rows out, and tells how many
     limit: int | None = None  # so many of the training rows, drawn at random, the same ones in every run
     eval_limit: int | None = None  # the same of the evaluation rows
     streaming: bool = False  # training rows are read while training, and need not fit into the memory
@@ -101,55 +105,30 @@ class Recipe:
         return dataclasses.replace(self, train=TrainSettings.from_dict(values))
 
 
-def read_recipe(path: Path) -> dict[str, Any]:
-    """The values of a TOML file, not yet checked."""
-    try:
-        import tomllib as toml
-    except ImportError:  # Python 3.10
-        import tomli as toml  # type: ignore[no-redef]
-    try:
-        return toml.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"could not read {path}: {reason_of(error)}") from None
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not a TOML file: {error}") from None
+def names_of(kind: type) -> list[str]:
+    return [spec.name for spec in dataclasses.fields(kind)]
 
 
-def parse_value(text: str) -> Any:
-    """A value as a command line has it: what TOML can read, else the text itself.
-
-    >>> parse_value("3e-5"), parse_value("true"), parse_value("[1, 2]"), parse_value("train.tsv")
-    (3e-05, True, [1, 2], 'train.tsv')
-    """
-    try:
-        import tomllib as toml
-    except ImportError:
-        import tomli as toml  # type: ignore[no-redef]
-    if text in ("none", "None"):
-        return None
-    try:
-        return toml.loads(f"value = {text}")["value"]
-    except toml.TOMLDecodeError:
-        return text
+# Where a field belongs, if its name alone was given.
+HOMES = dict.fromkeys(names_of(DataSettings), "data") | dict.fromkeys(names_of(TrainSettings), "train")
+TEXTS = ("model", "tokenizer", "target_tokenizer", "output_dir", "data", "eval", "teacher")  # a folder may be called 7
 
 
 def put(values: dict[str, Any], name: str, value: Any) -> None:
-    """Set one field of a recipe by its full name, such as train.learning_rate; settings of [train] alone will do.
+    """Set one field of a recipe by its full name, such as train.seed; those of [train] and [data] may stand alone.
 
     >>> values = {"train": {"seed": 1}}
-    >>> put(values, "learning-rate", 0.1); put(values, "data.columns.text", "sentence"); values
-    {'train': {'seed': 1, 'learning_rate': 0.1}, 'data': {'columns': {'text': 'sentence'}}}
+    >>> put(values, "learning-rate", 0.1); put(values, "columns.text", "sentence"); put(values, "data", "a.tsv"); values
+    {'train': {'seed': 1, 'learning_rate': 0.1}, 'data': {'columns': {'text': 'sentence'}, 'train': 'a.tsv'}}
     """
-    *sections, last = name.split(".")
-    last = last.replace("-", "_")
-    if not sections and last in names_of(TrainSettings):
-        sections = ["train"]
-    elif not sections and last == "eval":
-        sections = ["data"]
-    elif not sections and last == "data":
+    *sections, last = name.replace("-", "_").split(".")
+    first = sections[0] if sections else last
+    if [*sections, last] == ["data"]:
         sections, last = ["data"], "train"
+    elif first not in names_of(Recipe) and first in HOMES:
+        sections.insert(0, HOMES[first])
     for section in sections:
-        values = values.setdefault(section.replace("-", "_"), {})
+        values = values.setdefault(section, {})
         if not isinstance(values, dict):
             raise ConfigError(f"{name} cannot be set: {section} is not a section")
     values[last] = value
@@ -161,7 +140,9 @@ def put_all(values: dict[str, Any], given: Iterable[str]) -> None:
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise InputError(f"--set takes FIELD=VALUE, got {each!r}")
-        put(values, name, parse_value(value))
+        parsed = parse_value(value)
+        is_text = name.replace("-", "_").rpartition(".")[2] in TEXTS and isinstance(parsed, int | float)
+        put(values, name, value if is_text else parsed)
 
 
 def fill_in(values: dict[str, Any]) -> None:
@@ -172,43 +153,40 @@ def fill_in(values: dict[str, Any]) -> None:
             values[section].setdefault(name, "...")
 
 
-def names_of(kind: type) -> list[str]:
-    return [spec.name for spec in dataclasses.fields(kind)]
-
-
 def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     """A checked recipe from the values of a file and a command line."""
-    everything = [*names_of(Recipe), *(f"train.{name}" for name in names_of(TrainSettings))]
-    refuse(values, names_of(Recipe), where, [*everything, *names_of(TrainSettings)])
+    refuse(values, Recipe, where)
     sections: dict[str, Any] = {}
     for name in ("data", "train", "vocabulary", "options", "config", "lora", "distill"):
         sections[name] = values.get(name, {})
         if not isinstance(sections[name], Mapping):
             raise ConfigError(f"{where}: [{name}] must be a section, got {sections[name]!r}")
-    refuse(sections["data"], names_of(DataSettings), f"{where}: [data]")
-    refuse(sections["train"], names_of(TrainSettings), f"{where}: [train]")
-    for name, section, told in (
-        ("task", values, "task, such as text-classification"),
-        ("model", values, "model, a folder or a hub name"),
-        ("output_dir", sections["train"], "train.output_dir, the folder to write"),
-    ):
-        if not isinstance(section.get(name), str):
-            raise ConfigError(f"{where} needs {told}; got {section.get(name)!r}")
+    refuse(sections["data"], DataSettings, f"{where}: [data]")
+    refuse(sections["train"], TrainSettings, f"{where}: [train]")
+    full_name(need("task", values.get("task"), "such as text-classification", where))
+    model = need("model", values.get("model"), "a folder or a hub name", where)
+    need("train.output_dir", sections["train"].get("output_dir"), "the folder to write", where)
     for name in ("train", "eval"):
         check_source(name, sections["data"].get(name), where)
-    data = DataSettings(**sections["data"])
     one_of("from_scratch", values.get("from_scratch", False), (True, False))
     if values.get("from_scratch") and "lora" in values:
         raise ConfigError(f"{where}: an adapter stands on trained weights; give from_scratch or [lora], not both")
-    tokenizer = values.get("tokenizer") or USUAL_TOKENIZERS.get(values["model"])
-    if is_new(values["model"]) and tokenizer is None:
-        raise ConfigError(f"{where}: a new model needs a tokenizer: a folder, a name or {', '.join(NEW_TOKENIZERS)}")
-    check_data(data, where)
+    for name in ("tokenizer", "target_tokenizer"):
+        if not isinstance(values.get(name), str | None):
+            raise ConfigError(f"{where}: {name} must be a folder or a hub name, got {values[name]!r}")
+    tokenizer = values.get("tokenizer") or USUAL_TOKENIZERS.get(model)
+    if is_new(model) and tokenizer is None:
+        near = difflib.get_close_matches(model, USUAL_TOKENIZERS, n=1, cutoff=0.8)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        kinds = ", ".join(NEW_TOKENIZERS)
+        raise ConfigError(f"{where}: {model} needs a tokenizer: a folder, a name or {kinds}{hint}")
     if sections["vocabulary"] and not is_new(tokenizer):
         raise ConfigError(f"{where}: [vocabulary] is for a new tokenizer: {', '.join(NEW_TOKENIZERS)}")
+    data = DataSettings(**sections["data"])
+    check_data(data, where)
     return Recipe(
         task=values["task"],
-        model=values["model"],
+        model=model,
         tokenizer=tokenizer,
         target_tokenizer=values.get("target_tokenizer"),
         from_scratch=values.get("from_scratch", False),
@@ -221,13 +199,33 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     )
 
 
+def refuse(given: Iterable[str], kind: type, where: str) -> None:
+    """Raise for a name that is no field, and say where it belongs or which one is near."""
+    valid = names_of(kind)
+    for name in given:
+        if name in valid:
+            continue
+        if kind is Recipe and name in HOMES:
+            raise ConfigError(f"{where} has no field {name!r}: it is {HOMES[name]}.{name}")
+        hint = meant_by(name, [*valid, *HOMES] if kind is Recipe else valid) or f"; there are {', '.join(valid)}"
+        raise ConfigError(f"{where} has no field {name!r}{hint}")
+
+
+def need(name: str, value: Any, what: str, where: str) -> str:
+    """A text that a recipe cannot do without."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{where} needs {name}, {what}" + ("" if value is None else f"; got {value!r}"))
+    return value
+
+
 def check_source(name: str, value: Any, where: str) -> None:
     """Refuse what does not say where rows are."""
     parallel = isinstance(value, Mapping) and len(value) > 1 and all(isinstance(file, str) for file in value.values())
     if isinstance(value, str) or parallel or (name == "eval" and value is None):
         return
     what = "the rows to learn from" if name == "train" else "the rows to judge by"
-    raise ConfigError(f"{where} needs data.{name}, {what}: a file, or a file for each column; got {value!r}")
+    got = "" if value is None else f"; got {value!r}"
+    raise ConfigError(f"{where} needs data.{name}, {what}: a file, or a file for each column{got}")
 
 
 def check_data(data: DataSettings, where: str) -> None:
@@ -236,14 +234,20 @@ def check_data(data: DataSettings, where: str) -> None:
     whole("data.eval_limit", data.eval_limit, 1)
     one_of("data.streaming", data.streaming, (True, False))
     at_least("data.buffer", data.buffer, 1)
+    if not isinstance(data.columns, Mapping | None):
+        told = "maps names that the task reads to columns of the file: data.columns.text=sentence"
+        raise ConfigError(f"{where}: data.columns {told}; got {data.columns!r}")
     told = [name for name in ("eval", "eval_fraction", "eval_tail") if getattr(data, name) is not None]
     if len(told) > 1:
         raise ConfigError(f"{where}: give data.{told[0]} or data.{told[1]}, not both")
-    if data.eval_tail is not None:
-        between("data.eval_tail", data.eval_tail, 0.0, 1.0)
+    for name in ("eval_fraction", "eval_tail"):
+        if getattr(data, name) is not None:
+            between(f"data.{name}", getattr(data, name), 0.0, 1.0)
     other = next((name for name in ("limit", "eval_fraction", "eval_tail") if getattr(data, name) is not None), None)
     if data.streaming and other:
         raise ConfigError(f"{where}: data.{other} needs all rows at once, which data.streaming never has")
+    if data.buffer != DataSettings.buffer and not data.streaming:
+        raise ConfigError(f"{where}: data.buffer is for data.streaming, which is false")
 
 
 def added_sections(values: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Any]:
@@ -256,45 +260,11 @@ def added_sections(values: Mapping[str, Mapping[str, Any]], where: str) -> dict[
     found = {}
     for name, section in values.items():
         kind: Any = {"lora": LoraConfig, "distill": DistillSettings}[name]
-        refuse(section, names_of(kind), f"{where}: [{name}]")
+        refuse(section, kind, f"{where}: [{name}]")
         if name == "distill" and "teacher" not in section:
             raise ConfigError(f"{where} needs distill.teacher, a folder or a hub name")
         found[name] = kind(**section)
     return found
-
-
-def refuse(given: Iterable[str], valid: list[str], where: str, near: list[str] | None = None) -> None:
-    for name in given:
-        if name not in valid:
-            hint = nearest(name, near or valid) or f"; there are {', '.join(valid)}"
-            raise ConfigError(f"{where} has no field {name!r}{hint}")
-
-
-def as_toml(recipe: Recipe) -> str:
-    """A recipe as a file, complete with all that was not said."""
-    values = recipe.to_dict()
-    plain = {name: value for name, value in values.items() if not isinstance(value, dict) and name not in recipe.added}
-    lines = [line_of(name, value) for name, value in plain.items()]
-    for section in ("data", "vocabulary", "options", "config", "lora", "distill", "train"):
-        if values[section] is None:
-            lines += ["", f"# [{section}] is not set"]
-            continue
-        lines += ["", f"[{section}]", *(line_of(name, value) for name, value in values[section].items())]
-    return "\n".join(lines) + "\n"
-
-
-def line_of(name: str, value: Any) -> str:
-    return f"# {name} is not set" if value is None else f"{name} = {toml_value(value)}"
-
-
-def toml_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return (
-            "{ " + ", ".join(f"{json.dumps(k)} = {toml_value(v)}" for k, v in value.items()) + " }" if value else "{}"
-        )
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
 
 
 def is_new(name: Any) -> bool:

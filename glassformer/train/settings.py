@@ -122,6 +122,8 @@ class TrainSettings:
             )
         self.check_schedule()
         self.check_average()
+        if isinstance(self.freeze, str | list):
+            object.__setattr__(self, "freeze", (self.freeze,) if isinstance(self.freeze, str) else tuple(self.freeze))
         if not isinstance(self.freeze, tuple) or not all(isinstance(part, str) for part in self.freeze):
             raise InputError(f"freeze takes names of parts of the model, got {self.freeze!r}")
 
@@ -151,8 +153,7 @@ class TrainSettings:
         refuse_unknown(values, [spec.name for spec in dataclasses.fields(cls)], owner)
         if "output_dir" not in values:
             raise InputError(f"{owner} needs output_dir, the folder to write")
-        listed = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-        return cls(**listed)
+        return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}

@@ -10,9 +10,11 @@ import pytest
 import torch
 
 import glassformer
+from glassformer import ConfigError
 from glassformer.cli import main as command
 from glassformer.train.build import build
-from glassformer.train.recipe import DataSettings, Recipe, make_recipe, names_of, put, read_recipe
+from glassformer.train.recipe import DataSettings, Recipe, make_recipe, names_of, put, put_all
+from glassformer.train.recipe_text import read_recipe
 from glassformer.train.settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
@@ -93,7 +95,8 @@ def test_the_proof_of_going_on(here, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["text-classification"], "the command line needs model, a folder or a hub name; got None"),
+        (["text-classification"], "the command line needs model, a folder or a hub name\n"),
+        (["recipe"], "there is no task 'recipe'; the recipe is called recipe.toml"),
         (
             ["text-clasification", "--model=model", "--data=train.tsv", "--output-dir=o"],
             "did you mean 'text-classification'",
@@ -109,6 +112,16 @@ def test_the_proof_of_going_on(here, capsys, monkeypatch):
         (["recipe.toml", "--data.limit=0"], "data.limit must be a whole number of at least 1, got 0"),
         (["recipe.toml", "--from-scratch=1"], "from_scratch must be one of True, False, got 1"),
         (["recipe.toml", "--model.name=x"], "model.name cannot be set: model is not a section"),
+        (["recipe.toml", "--tokenizer=[1]"], "recipe.toml: tokenizer must be a folder or a hub name, got [1]"),
+        (["recipe.toml", "--lr=1"], "has no field 'lr': pass learning_rate"),
+        (["recipe.toml", "--fp16"], "has no field 'fp16': pass precision='fp16'"),
+        (["recipe.toml", "--column", "text=sentence"], "has no field 'column', did you mean 'columns'?"),
+        (["recipe.toml", "--columns", "text=sentence"], "data.columns.text=sentence; got 'text=sentence'"),
+        (["recipe.toml", "--columns.txt=label"], "data.columns has 'txt', and text-classification reads text, text_pa"),
+        (["recipe.toml", "--on-bad=skipp"], "on_bad must be 'raise' or 'skip', got str 'skipp'"),
+        (["recipe.toml", "--buffer=7"], "data.buffer is for data.streaming, which is false"),
+        (["recipe.toml", "--eval=none", "--eval-tail=0.01"], "of 10 rows leaves 10 to learn from and 0 to judge by"),
+        (["recipe.toml", "--model=new:gtp2"], "new:words; did you mean new:gpt2?"),
     ],
 )
 def test_what_is_wrong_is_one_line(here, capsys, arguments, told):
@@ -207,7 +220,7 @@ def test_a_new_model_with_a_new_tokenizer_from_plain_text(here, capsys, task, mo
 @pytest.mark.parametrize(
     "fields, told",
     [
-        ({"model": "new:openai-gpt"}, "a new model needs a tokenizer"),
+        ({"model": "new:openai-gpt"}, "new:openai-gpt needs a tokenizer: a folder, a name or .*, new:words$"),
         ({"vocabulary.vocab_size": 100}, r"\[vocabulary\] is for a new tokenizer: new:wordpiece"),
         ({"data.eval_tail": 0.1}, "give data.eval or data.eval_tail, not both"),
         ({"data.streaming": True, "data.limit": 3}, "data.limit needs all rows at once"),
@@ -220,6 +233,57 @@ def test_what_a_recipe_cannot_mean_is_told(here, fields, told):
         put(values, name, value)
     with pytest.raises(glassformer.errors.GlassformerError, match=told):
         make_recipe(values)
+
+
+def test_labels_that_are_none(here):
+    values = read_recipe(Path("recipe.toml"))
+    for label, told in (("1.5", "labels such as '1.5' are no names but scores"), ("3", "all rows have the label '3'")):
+        Path("train.tsv").write_text(f"sentence\tlabel\nso good\t{label}\nnot so good\t3\n")
+        with pytest.raises(ConfigError, match=told):
+            build(make_recipe(values))
+        task = build(make_recipe({**values, "config": {"num_labels": 1}, "data": {"train": "train.tsv"}})).task
+        assert task.kind == "regression"
+
+
+def test_a_trained_head_and_other_labels(here, capsys):
+    assert run(capsys, "train", "recipe.toml", "--max-steps=1")[0] == 0
+    Path("topics.tsv").write_text("sentence\tlabel\nmusic\tarts\nacme works\ttrade\nthe park\tsports\n")
+    again = ["train", "recipe.toml", "--model=run", "--data=topics.tsv", "--eval=none", "--output-dir=other"]
+    code, _, err = run(capsys, *again)
+    assert code == 1 and "the rows have the label 'arts', and run learnt bad, good; config.ignore_mismatched" in err
+    code, _, err = run(capsys, *again, "--config.ignore_mismatched_sizes=true")
+    assert code == 0, err
+    assert list(glassformer.AutoConfig.from_pretrained("other").label2id) == ["arts", "sports", "trade"]
+    Path("topics.tsv").write_text("sentence\tlabel\nmusic\tgood\nacme works\t0\n")  # a number will do too
+    assert run(capsys, *again, "--output-dir=third")[0] == 0
+
+
+def test_tables_of_other_kinds_and_rows_that_are_left_out(here, capsys):
+    lines = [f"{row['text']};{'good' if row['label'] else 'bad'}" for row in ROWS]
+    Path("train.csv").write_text("\n".join(["sentence;label", *lines, "a; broken; row", '"open;bad', ""]))
+    arguments = ["train", "recipe.toml", "--data=train.csv", "--eval=none"]
+    told = run(capsys, *arguments)[2]
+    assert "if ';' stands between columns, say --data.delimiter=';'; there is 'sentence;label'" in told
+    told = run(capsys, *arguments, "--delimiter=;")[2]
+    assert "train.csv, line 12: 3 fields, but line 1 has 2" in told
+    told = run(capsys, *arguments, "--delimiter=;", "--on-bad=skip")[2]
+    assert "2 rows skipped: train.csv, line 12" in told and "with --data.quotes=false a quote is a plain" in told
+    Path("run").rename("before")
+    code, _, told = run(capsys, *arguments, "--delimiter=;", "--on-bad=skip", "--quotes=false")
+    assert code == 0 and "1 row skipped: train.csv, line 12" in told
+
+
+def test_fields_of_the_command_line_find_their_place():
+    values = {}
+    put_all(values, ["output-dir=7", "limit=3", "columns.text=1", "train.seed=2", "data=true", "model=8", "lora.r=2"])
+    assert values == {
+        "train": {"output_dir": "7", "seed": 2},
+        "data": {"limit": 3, "columns": {"text": 1}, "train": "true"},
+        "model": "8",
+        "lora": {"r": 2},
+    }
+    with pytest.raises(ConfigError, match=r"r.toml has no field 'learning_rate': it is train.learning_rate"):
+        make_recipe({"learning_rate": 1}, "r.toml")
 
 
 def test_an_adapter_is_evaluated(here, capsys):
