@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -56,6 +57,8 @@ def compare(
         raise InputError(f"recipes are told apart by the names of their files, got {', '.join(names)}")
     if len({*seeds}) < len(seeds):
         raise InputError(f"every seed is used once, got {', '.join(map(str, seeds))}")
+    if any(re.split("[.:]", given.partition("=")[0])[-1] == "seed" for given in (*set, *vary)):
+        raise InputError("every recipe is run once with each of --seeds; give these, and no seed")
     read = {}
     for name, path in zip(names, recipes, strict=True):
         for variant in variants(meant_for(name, vary, names)):

@@ -161,10 +161,14 @@ def spoken_in_lines() -> Iterator[None]:
 
 
 class Notes(logging.Handler):
-    """Log records as notes; finds standard error anew each time, because it may have been redirected."""
+    """Log records as notes; finds standard error anew each time, because it may have been redirected.
+
+    Of several processes that torchrun started, the first one speaks for all.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
-        complain(f"note: {record.getMessage()}")
+        if os.environ.get("RANK", "0") == "0":
+            complain(f"note: {record.getMessage()}")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,10 @@ def train(
         return prove(recipe, json)
 
     from ..train.build import build
+    from ..train.state import refuse_begun
 
+    if not resume:
+        refuse_begun(Path(recipe.train.output_dir))  # before rows and weights are read
     trainer = build(recipe)
     result = trainer.train(resume=resume)
     if not trainer.ranks.leads:
@@ -74,7 +77,8 @@ def train(
         print(f"stopped by {result.stopped_by} at step {result.step:,} of {result.total_steps:,}; --resume goes on")
     else:
         why = "" if result.stopped_by is None else f" ({result.stopped_by})"
-        print(f"trained {result.step:,} steps{why}; the model is in {recipe.train.output_dir}")
+        steps = "1 step" if result.step == 1 else f"{result.step:,} steps"
+        print(f"trained {steps}{why}; the model is in {recipe.train.output_dir}")
         if result.best is not None:
             print(f"best {result.best['name']}: {result.best['value']:.4f} at step {result.best['step']:,}")
     return STOPPED.get(result.stopped_by or "", 0)

@@ -168,6 +168,9 @@ def compare(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -
     """Run every recipe with every seed, as far as that is not done yet."""
     if not recipes or not seeds:
         raise InputError("a comparison needs at least one recipe and one seed")
+    for name, recipe in recipes.items():
+        if not recipe.data.judges:
+            raise InputError(f"{name} has no rows to compare by: give data.eval, data.eval_fraction or data.eval_tail")
     planned = list(plan(recipes, seeds, folder))
     for recipe in planned:
         refuse_another(recipe)  # before hours of work

@@ -29,15 +29,28 @@ def evaluate(
     that a single process finds. What can be told from sums over all batches, such as `perplexity`, is told too.
     """
     rows = list(rows)
+    return judge(task, rows, judging_batches(task, rows, tokens_per_batch, batch_size), ranks)
+
+
+def judging_batches(task: Task, rows: Sequence[Any], tokens: int, rows_at_most: int | None) -> Batches:
+    """Rows in batches, always the same ones; raises if a row does not tell what to judge by."""
     if not rows:
         raise InputError("there are no rows to evaluate on")
-    sums = summed(task, rows, tokens_per_batch, batch_size, ranks)
+    batches = Batches(task, rows, tokens=tokens, rows_at_most=rows_at_most, learning=False)
+    for number, row in enumerate(rows if task.metrics else ()):
+        reference(task, row, number)
+    return batches
+
+
+def judge(task: Task, rows: Sequence[Any], batches: Batches, ranks: Ranks) -> dict[str, float]:
+    """What `evaluate` tells, of rows that stand in batches already."""
+    sums = tallied(task, batches, ranks)
     targets = sums["targets"]
     found = {"loss": sums["loss"] / targets if targets else math.nan, **(task.rates(sums) if targets else {})}
     if not task.metrics:
         return {**found, "rows": len(rows)}
     share = rows[ranks.rank :: ranks.size]
-    judged = answers(task, share, budget=tokens_per_batch, batch_size=batch_size, finish=task.predict)
+    judged = answers(task, share, budget=batches.tokens, batch_size=batches.rows_at_most, finish=task.predict)
     pairs = list(zip(judged, (reference(task, row, i) for i, row in enumerate(share)), strict=True))
     everywhere = ranks.gather(pairs)
     ordered = [everywhere[i % ranks.size][i // ranks.size] for i in range(len(rows))]
@@ -52,11 +65,13 @@ def reference(task: Task, row: Any, number: int) -> Any:
         raise located(error, row, number) from None
 
 
-def summed(
-    task: Task, rows: Sequence[Any], tokens: int, batch_size: int | None, ranks: Ranks = ALONE
-) -> dict[str, float]:
-    """What the task's `tally` adds up to over all rows, of which each rank reads its share of batches."""
-    batches = Batches(task, rows, tokens=tokens, rows_at_most=batch_size, learning=False)
+def summed(task: Task, rows: Sequence[Any], tokens: int, batch_size: int | None) -> dict[str, float]:
+    """What the task's `tally` adds up to over all rows."""
+    return tallied(task, Batches(task, rows, tokens=tokens, rows_at_most=batch_size, learning=False), ALONE)
+
+
+def tallied(task: Task, batches: Batches, ranks: Ranks) -> dict[str, float]:
+    """What the task's `tally` adds up to over all batches, of which each rank reads its share."""
     sums: dict[str, float] = {}
     with evaluating(task.trainable), torch.inference_mode():
         for step in batches.plan(0)[ranks.rank :: ranks.size]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import logging
+import math
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -11,22 +13,24 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
 
 from ..data.labels import class_weights
 from ..errors import InputError
 from ..models.parameters import freeze
 from ..tasks.base import Task
+from ..tasks.pipeline import read_device
+from .schedule import get_scheduler
 from .settings import TrainSettings
+
+log = logging.getLogger("glassformer")
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of this process: the one named, or the accelerator if there is one."""
+    """The device of this process: the one named, or the accelerator if there is one. Each rank has its own GPU."""
     if name == "auto":
-        name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.device(name)
-    except RuntimeError:
-        raise InputError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from None
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return read_device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if name == "cuda" else name)
 
 
 def smoothed(task: Task, share: float) -> Task:
@@ -59,6 +63,33 @@ def freeze_parts(task: Task, settings: TrainSettings) -> None:
             raise InputError(f"freeze_layers must be at most {len(layers)}, got {settings.freeze_layers}")
         for part in (task.model.base_model.embeddings, *layers[: settings.freeze_layers]):
             freeze(part)
+
+
+def check_end(task: Task, settings: TrainSettings, total: int, can_judge: bool) -> None:
+    """Raise now, and not after hours, if the model that was asked for at the end cannot be had."""
+    for name in ("load_best_model_at_end", "early_stopping_patience", "metric_for_best_model"):
+        if getattr(settings, name) and not can_judge:
+            raise InputError(f"{name} needs rows to judge by: give evaluation rows")
+    wanted, every = settings.average_checkpoints, settings.save_steps
+    if wanted is not None and task.model.adapter is not None:
+        raise InputError("average_checkpoints is for whole models, and this one learns an adapter")
+    if wanted is not None and every is not None and math.ceil(total / every) < wanted:
+        raise InputError(
+            f"average_checkpoints {wanted} needs as many checkpoints, and {total} steps with save_steps {every} give "
+            f"{math.ceil(total / every)}"
+        )
+
+
+def make_schedule(settings: TrainSettings, optimizer: torch.optim.Optimizer, total: int) -> LambdaLR:
+    """The learning rate of each step."""
+    warmup = settings.warmup(total)
+    extra = dict(settings.lr_scheduler_kwargs)
+    if settings.lr_scheduler_type == "warmup_stable_decay":
+        extra.setdefault("num_decay_steps", max(0, math.ceil((total - warmup) / 10)))
+    if warmup >= total:
+        told = "the learning rate rises for %d steps and the run has %d: it never gets to %g"
+        log.warning(told, warmup, total, settings.learning_rate)
+    return get_scheduler(settings.lr_scheduler_type, optimizer, warmup, total, extra)
 
 
 @contextlib.contextmanager

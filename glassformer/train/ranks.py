@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..errors import TrainingError
+from ..errors import GlassformerError, TrainingError
 
 SILENCE = re.compile("gloo|nccl|connection|timed? ?out|peer", re.IGNORECASE)  # how a lost rank is told by torch
 BUCKET = 32 * 2**20  # bytes of gradients that travel together
@@ -75,6 +75,20 @@ class Ranks:
         with heard():
             dist.all_gather_object(found, value)
         return found
+
+    def lead(self, action: Callable[[], None]) -> None:
+        """Let the first rank do something; if it fails, it fails in all, and none waits for the others."""
+        error: GlassformerError | None = None
+        if self.leads:
+            try:
+                action()
+            except GlassformerError as problem:
+                error = problem
+        told = self.gather(None if error is None else str(error))[0]
+        if error is not None:
+            raise error
+        if told is not None:
+            raise TrainingError(f"the first rank could not go on: {told}")
 
     def share(self, tensors: Iterable[Tensor]) -> None:
         """Give every rank the first one's values."""

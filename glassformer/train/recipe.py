@@ -72,6 +72,11 @@ class DataSettings:
     streaming: bool = False  # training rows are read while training, and need not fit into the memory
     buffer: int = 10_000  # when streaming: rows that are held at once, and put in another order
 
+    @property
+    def judges(self) -> bool:
+        """Whether some rows are there to judge by."""
+        return not (self.eval is None and self.eval_fraction is None and self.eval_tail is None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 RESULT = "result.json"  # written last: a folder that has it is done
+LOWER_IS_BETTER = ("loss", "perplexity")
 
 
 @dataclass
@@ -18,6 +20,16 @@ class Progress:
     seconds: float = 0.0  # spent on steps, without evaluation and saving
     tokens: int = 0
     since_log: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("loss", "targets", "skipped"), 0.0))
+
+    def judge(self, metrics: dict[str, float], name: str) -> bool:
+        """Remember an evaluation; whether it is the best so far, by the metric of this name."""
+        value, sign = metrics[name], -1 if name in LOWER_IS_BETTER else 1
+        if math.isnan(value) or (self.best is not None and sign * value <= sign * self.best["value"]):
+            self.waited += 1
+            return False
+        self.best = {"step": self.step, "name": name, "value": value, "metrics": metrics}
+        self.waited = 0
+        return True
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,10 @@ class TrainSettings:
             raise InputError(
                 f"lr_scheduler_type must be one of {', '.join(SCHEDULE_NAMES)}, got {self.lr_scheduler_type!r}{hint}"
             )
+        if self.warmup_steps and self.warmup_ratio:
+            raise InputError("warmup_steps and warmup_ratio both tell how long the learning rate rises; give one")
+        if self.lr_scheduler_type == "constant" and (self.warmup_steps or self.warmup_ratio):
+            raise InputError("the schedule 'constant' has no warm-up; 'constant_with_warmup' has one")
         if not isinstance(self.lr_scheduler_kwargs, dict):
             raise InputError(f"lr_scheduler_kwargs must be a dictionary, got {self.lr_scheduler_kwargs!r}")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import random
 import re
@@ -41,6 +42,8 @@ from ..models.lora import load_adapter_tensors
 from ..tasks.base import Task
 from .sharding import fill, like, whole
 
+log = logging.getLogger("glassformer")
+
 NAME = re.compile(r"checkpoint-(\d+)")
 VALUES, TENSORS = "training_state.json", "training_state.safetensors"
 FORMAT = 1
@@ -55,6 +58,17 @@ def checkpoints_in(folder: Path) -> dict[int, Path]:
         return {}
     found = {int(match[1]): folder / name for name in os.listdir(folder) if (match := NAME.fullmatch(name))}
     return {step: found[step] for step in sorted(found) if (found[step] / VALUES).exists()}
+
+
+def refuse_begun(folder: Path) -> None:
+    """Raise if a new run would meet an older one in its folder."""
+    found = checkpoints_in(folder)
+    if found:
+        raise InputError(
+            f"{folder} holds checkpoints of a run, the last of step {max(found)}; resume it, or name another output_dir"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"output_dir {folder} is a file; name a folder")
 
 
 def write_model(folder: Path, task: Task, model: nn.Module | None = None) -> None:
@@ -154,17 +168,13 @@ def load_model(folder: Path, task: Task) -> None:
 def load_average(folder: Path, count: int, task: Task) -> None:
     """Give the live model the mean weights of a run's newest checkpoints, which is often better than the last one."""
     live = task.trainable
-    if task.model.adapter is not None:
-        raise InputError("average_checkpoints is for whole models, and this one learns an adapter")
     found = list(checkpoints_in(folder).values())[-count:]
-    if len(found) < count:
-        raise InputError(
-            f"the mean of {count} checkpoints was asked for, and {folder} holds {len(found)}: save more often"
-        )
+    if len(found) < count:  # stopped early
+        log.warning("the mean of %d checkpoints was asked for, and that of %d is taken", count, len(found))
     mean: dict[str, Tensor] = {}
     for path in found:
         for name, tensor in type(live).from_pretrained(path, dtype=task.model.dtype).state_dict().items():
-            share = tensor.double() / count if tensor.is_floating_point() else tensor
+            share = tensor.double() / len(found) if tensor.is_floating_point() else tensor
             mean[name] = mean[name] + share if tensor.is_floating_point() and name in mean else share
     live.load_state_dict({name: mean[name].to(tensor.dtype) for name, tensor in live.state_dict().items()})
 

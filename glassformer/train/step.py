@@ -6,7 +6,9 @@ one batch: every loss is a sum, divided by the number of targets in the whole st
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +22,7 @@ from ..tasks.batch import Batch, Example
 from .ranks import ALONE, Ranks, heard_among
 
 SHOWN_ROWS = 8
+NO_MEMORY = re.compile("out of memory|can't allocate memory", re.IGNORECASE)  # how torch tells it
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,11 @@ def take_step(
         optimizer.zero_grad(set_to_none=True)
         what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient is not finite ({norm})"
         found = [] if ranks.shards else list(bad_rows(task, model, batches, precision))
-        raise TrainingError(f"{what}, and the weights were not changed. {told(found, batches, name_row)}")
+        read = [examples[0].row for batch in batches for examples in rows_of(batch)]
+        names = [[name_row(row) for row in rows] for rows in (found, read)]
+        everywhere = ranks.gather(names)  # each rank tells what all have found
+        told = which_rows(*([name for mine in everywhere for name in mine[kind]] for kind in (0, 1)))
+        raise TrainingError(f"{what}, and the weights were not changed. {told}")
     scaler.step(optimizer)
     scaler.update()
     optimizer.zero_grad(set_to_none=True)
@@ -117,11 +124,31 @@ def is_finite(tensor: Tensor | None) -> bool:
     return tensor is None or bool(tensor.isfinite().all())
 
 
-def told(found: list[int], batches: Sequence[Batch], name_row: Callable[[int], str]) -> str:
-    """The rows to look at, in words."""
-    if not batches:
-        return "It came from another rank, which names the rows."
-    rows = found or [examples[0].row for batch in batches for examples in rows_of(batch)]
-    names = ", ".join(name_row(row) for row in rows[:SHOWN_ROWS])
-    more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""
-    return f"{'It comes from' if found else 'No row causes it alone; the step read'} {names}{more}"
+def which_rows(found: list[str], read: list[str]) -> str:
+    """The rows to look at, in words: those that alone give what is not finite, of all that were read.
+
+    >>> which_rows(["a.tsv, line 3"], ["a.tsv, line 3", "a.tsv, line 8"])
+    'It comes from a.tsv, line 3'
+    """
+    if len(found) == len(read) > 1:
+        return "Every row that was read gives it alone, so that the weights are at fault: try a lower learning_rate"
+    names = list(dict.fromkeys(found or read))
+    more = f" and {len(names) - SHOWN_ROWS} more" if len(names) > SHOWN_ROWS else ""
+    told = "; ".join(names[:SHOWN_ROWS]) + more
+    return f"{'It comes from' if found else 'No row causes it alone; the step read'} {told}"
+
+
+@contextlib.contextmanager
+def telling_step(number: int, tokens_per_batch: int) -> Iterator[None]:
+    """Let an error say in which step it came, and what to do where there was no memory for it."""
+    try:
+        yield
+    except TrainingError as error:
+        raise TrainingError(f"step {number}: {error}") from None
+    except RuntimeError as error:
+        if not NO_MEMORY.search(str(error)):
+            raise
+        raise TrainingError(
+            f"step {number}: there is not enough memory; tokens_per_batch is {tokens_per_batch}: a smaller one with "
+            "more gradient_accumulation_steps learns the same, and gradient_checkpointing needs less for each token"
+        ) from error

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..errors import InputError
+from ..errors import GlassformerError, InputError
 from ..tasks.base import Task
 from ..tasks.batch import Batch
 from ..text.inputs import describe
@@ -47,6 +47,7 @@ class StreamedBatches:
         self.epoch, self.block, self.row = epoch, block, row
         self.source = itertools.islice(iter(self.rows), row, None)
         self.ahead: list[Any] = []  # the row after the buffer, if it was read
+        self.trouble: GlassformerError | None = None  # why the next rows cannot be had
         self.fill()
         if not self.held:
             raise InputError("there are no rows to learn from" if not row else f"there are no rows after row {row}")
@@ -98,12 +99,17 @@ class StreamedBatches:
 
     def __next__(self) -> list[list[int]]:
         """The rows of the next step, batch by batch, counted in the buffer."""
+        if self.trouble is not None:
+            raise self.trouble
         if self.step == len(self.steps):
             self.prepare()
         found = self.steps[self.step]
         self.step += 1
         if self.step == len(self.steps):  # the next rows are read now, and encoded when they are needed
-            self.advance()
+            try:
+                self.advance()
+            except GlassformerError as error:  # to be told when all rows before it were learnt from
+                self.trouble = error
         return found
 
     def collate(self, rows: Sequence[int]) -> Batch:

@@ -15,31 +15,37 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..checkpoints.files import write_atomically
-from ..errors import GlassformerError, InputError, TrainingError, suggests
+from ..checkpoints.files import make_folder, write_atomically
+from ..errors import GlassformerError, InputError, suggests
 from ..models.base import PreTrainedModel
 from ..models.parameters import count_parameters
 from ..tasks.base import Task
 from . import state
 from .batches import Batches
 from .distill import Distillation, DistillSettings
-from .evaluation import evaluate
+from .evaluation import judge, judging_batches
 from .log import RunLog
 from .optimizer import AdamW, parameter_groups
-from .preparing import choose_device, freeze_parts, label_weights, signals, smoothed
+from .preparing import (
+    check_end,
+    choose_device,
+    freeze_parts,
+    label_weights,
+    make_schedule,
+    signals,
+    smoothed,
+)
 from .ranks import ALONE, Ranks, join_ranks
 from .report import write_report
 from .result import RESULT, Progress, TrainResult
-from .schedule import get_scheduler
 from .settings import TrainSettings
 from .sharding import Sharded
-from .step import StepResult, take_step
+from .step import StepResult, take_step, telling_step
 from .streaming import StreamedBatches
 
 log = logging.getLogger("glassformer")
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
-LOWER_IS_BETTER = ("loss", "perplexity")
 
 
 class Trainer:
@@ -85,41 +91,35 @@ class Trainer:
             self.learner = self.sharded.wrapped(self.learner)
         if settings.gradient_checkpointing:
             task.model.gradient_checkpointing_enable()
-        self.eval_rows = None if eval_rows is None else list(eval_rows)
         self.batches = self.make_batches(train_rows, buffer)
         self.total = settings.max_steps or self.batches.steps_in(settings.num_train_epochs)
+        self.eval_rows = None if eval_rows is None else list(eval_rows)
+        self.eval_batches = None if self.eval_rows is None else judging_batches(task, self.eval_rows, **self.budget)
+        self.choose_by()  # what cannot be had at the end is told now
+        check_end(task, settings, self.total, can_judge=self.eval_rows is not None)
         self.optimizer = AdamW(
             parameter_groups(self.model, settings.learning_rate, settings.weight_decay, settings.layer_decay),
             lr=settings.learning_rate,
             betas=(settings.adam_beta1, settings.adam_beta2),
             eps=settings.adam_epsilon,
         )
-        self.schedule = get_scheduler(
-            settings.lr_scheduler_type, self.optimizer, settings.warmup(self.total), self.total, self.schedule_extra()
-        )
+        self.schedule = make_schedule(settings, self.optimizer, self.total)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "fp16")
         self.progress = Progress()
         self.metrics: dict[str, float] = {}
-        self.choose_by()  # a wrong name is told now
         state.seed_all(settings.seed + self.ranks.rank)
 
+    @property
+    def budget(self) -> dict[str, Any]:
+        """How much a batch may hold."""
+        return {"tokens": self.settings.tokens_per_batch, "rows_at_most": self.settings.per_device_train_batch_size}
+
     def make_batches(self, rows: Any, buffer: int | None) -> Batches | StreamedBatches:
-        settings = self.settings
-        shape: dict[str, Any] = {
-            "tokens": settings.tokens_per_batch,
-            "rows_at_most": settings.per_device_train_batch_size,
-            "per_step": settings.gradient_accumulation_steps * self.ranks.size,
-            "seed": settings.seed,
-        }
+        per_step = self.settings.gradient_accumulation_steps * self.ranks.size
+        shape: dict[str, Any] = {**self.budget, "per_step": per_step, "seed": self.settings.seed}
         if buffer is None:
             return Batches(self.task, rows, **shape)
         return StreamedBatches(self.task, rows, buffer=buffer, **shape)
-
-    def schedule_extra(self) -> dict[str, Any]:
-        extra = dict(self.settings.lr_scheduler_kwargs)
-        if self.settings.lr_scheduler_type == "warmup_stable_decay":
-            extra.setdefault("num_decay_steps", math.ceil((self.total - self.settings.warmup(self.total)) / 10))
-        return extra
 
     # --- training ----------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class Trainer:
             with signals() as caught:
                 while self.progress.step < self.total and stopped_by is None:
                     began = time.monotonic()
-                    self.account(self.learn(next(self.batches)))
+                    self.account(self.learn(self.next_rows()))
                     self.progress.seconds += time.monotonic() - began
                     stopped_by = self.look_around(caught)
         finally:
@@ -148,28 +148,39 @@ class Trainer:
         return self.finish(stopped_by)
 
     def begin(self, resume: bool | str | os.PathLike) -> None:
+        is_fresh = self.progress.step == 0
+
+        def open_folder() -> None:
+            if is_fresh and resume is False:
+                state.refuse_begun(self.folder)
+            state.remove_leftovers(make_folder(self.folder))
+
+        self.ranks.lead(open_folder)
         found = state.checkpoints_in(self.folder)
-        if found and resume is False and self.progress.step == 0:
-            raise InputError(
-                f"{self.folder} holds checkpoints of a run, the last of step {max(found)}; resume it, or name another "
-                "output_dir"
-            )
-        if self.ranks.leads:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            state.remove_leftovers(self.folder)
         if resume is True and found:
             self.load(found[max(found)])
         elif not isinstance(resume, bool):
             self.load(Path(resume))
-        elif self.progress.step == 0 and self.sharded is None:
+        elif is_fresh and self.sharded is None:
             self.ranks.share(self.model.state_dict().values())
+
+    def next_rows(self) -> list[list[int]]:
+        """The rows of the next step. If streamed ones cannot be read, what was learnt before them is kept."""
+        try:
+            return next(self.batches)
+        except GlassformerError as error:
+            if self.progress.step == 0:
+                raise
+            self.save()
+            kept = self.folder / f"checkpoint-{self.progress.step}"
+            raise type(error)(f"{error}; what was learnt before is kept in {kept}, and can be resumed") from None
 
     def learn(self, rows: list[list[int]]) -> StepResult:
         """One update from this rank's share of a step's batches."""
         mine = [self.batches.collate(numbers) for numbers in rows[self.ranks.rank :: self.ranks.size]]
         if self.sharded is not None and len(mine) < math.ceil(len(rows) / self.ranks.size):
             mine.append(replace(self.batches.collate(rows[0]), targets_count=0))  # no rank can run a layer alone
-        try:
+        with telling_step(self.progress.step + 1, self.settings.tokens_per_batch):
             result = take_step(
                 self.learner,
                 self.model,
@@ -181,8 +192,6 @@ class Trainer:
                 ranks=self.ranks,
                 name_row=self.batches.name_row,
             )
-        except TrainingError as error:
-            raise TrainingError(f"step {self.progress.step + 1}: {error}") from None
         self.rate = max(self.schedule.get_last_lr())  # the one that was used
         self.schedule.step()
         return result
@@ -243,16 +252,7 @@ class Trainer:
         """Evaluate; whether this is the best so far."""
         self.metrics = self.evaluate()
         self.log.add({"step": self.progress.step, **{f"eval_{name}": value for name, value in self.metrics.items()}})
-        name = self.choose_by()
-        value = self.metrics[name]
-        sign = -1 if name in LOWER_IS_BETTER else 1
-        best = self.progress.best
-        if math.isnan(value) or (best is not None and sign * value <= sign * best["value"]):
-            self.progress.waited += 1
-            return False
-        self.progress.best = {"step": self.progress.step, "name": name, "value": value, "metrics": self.metrics}
-        self.progress.waited = 0
-        return True
+        return self.progress.judge(self.metrics, self.choose_by())
 
     def choose_by(self) -> str:
         """The name of the number by which the best model is chosen."""
@@ -264,20 +264,17 @@ class Trainer:
 
     def evaluate(self, rows: Iterable[Any] | None = None) -> dict[str, float]:
         """Loss and metrics on the evaluation rows, or on others."""
-        judged = self.eval_rows if rows is None else list(rows)
-        if judged is None:
+        judged, batches = self.eval_rows, self.eval_batches
+        if rows is not None:
+            judged = list(rows)
+            batches = judging_batches(self.task, judged, **self.budget)
+        if judged is None or batches is None:
             raise InputError("there are no rows to evaluate on: hand some to evaluate, or eval_rows to the Trainer")
+        task, ranks = self.task, self.ranks
+        if self.sharded is not None:
+            task, ranks = self.sharded.wrapped(task), ALONE  # all ranks read all rows, since they run together
         with state.untouched_random_numbers():
-            task, ranks = self.task, self.ranks
-            if self.sharded is not None:
-                task, ranks = self.sharded.wrapped(task), ALONE  # all ranks read all rows, since they run together
-            return evaluate(
-                task,
-                judged,
-                tokens_per_batch=self.settings.tokens_per_batch,
-                batch_size=self.settings.per_device_train_batch_size,
-                ranks=ranks,
-            )
+            return judge(task, judged, batches, ranks)
 
     def whole_model(self) -> nn.Module:
         """The model as it is written; every rank must ask for it at the same time."""
@@ -309,7 +306,7 @@ class Trainer:
         )
         if ended:
             model = self.whole_model()
-            self.together(lambda: self.write_end(model, result))
+            self.ranks.lead(lambda: self.write_end(model, result))
         return result
 
     def write_end(self, model: nn.Module, result: TrainResult) -> None:
@@ -347,7 +344,7 @@ class Trainer:
             best = None if progress.best is None else progress.best["step"]
             state.remove_old(self.folder, self.settings.save_total_limit, best)
 
-        self.together(write)
+        self.ranks.lead(write)
 
     def load(self, folder: Path) -> None:
         """Go back to the moment of a checkpoint."""
@@ -373,17 +370,3 @@ class Trainer:
             state.load_random_state(values["random"][self.ranks.rank])
         if len(values["random"]) != self.ranks.size:
             log.warning("%d ranks go on where %d were: dropout will differ", self.ranks.size, len(values["random"]))
-
-    def together(self, action: Any) -> None:
-        """Let the first rank do something; if it fails, it fails in all, and none waits for the others."""
-        error: GlassformerError | None = None
-        if self.ranks.leads:
-            try:
-                action()
-            except GlassformerError as problem:
-                error = problem
-        told = self.ranks.gather(None if error is None else str(error))[0]
-        if error is not None:
-            raise error
-        if told is not None:
-            raise TrainingError(f"the first rank could not go on: {told}")

@@ -95,7 +95,10 @@ def test_a_stop_is_told_and_another_recipe_refused(recipes, capsys, monkeypatch)
         (["tuned.toml", "tuned.toml"], "recipes are told apart by the names of their files"),
         (["tuned.toml", "--seeds", "1", "1"], "every seed is used once, got 1, 1"),
         (["tuned.toml", "--learning-rat=1"], "did you mean 'learning_rate'"),
-        (["tuned.toml", "--vary", "tunde:seed=1,2"], "there is no recipe 'tunde' among tuned"),
+        (["tuned.toml", "--vary", "tunde:max_steps=1,2"], "there is no recipe 'tunde' among tuned"),
+        (["tuned.toml", "--seed=1"], "every recipe is run once with each of --seeds; give these, and no seed"),
+        (["tuned.toml", "--vary", "tuned:train.seed=1,2"], "with each of --seeds; give these, and no seed"),
+        (["tuned.toml", "--eval=none"], "tuned has no rows to compare by: give data.eval, data.eval_fraction or"),
     ],
 )
 def test_what_is_wrong_is_told(recipes, capsys, arguments, told):

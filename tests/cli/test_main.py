@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -163,7 +164,6 @@ def test_a_closed_pipe_is_quiet(vocabulary, tmp_path):
 
 
 def test_notes_and_warnings_are_single_lines(capsys):
-    import logging
     import warnings
 
     with command.spoken_in_lines(), warnings.catch_warnings():
@@ -174,6 +174,13 @@ def test_notes_and_warnings_are_single_lines(capsys):
     log = logging.getLogger("glassformer")
     assert log.propagate
     assert not any(isinstance(handler, command.Notes) for handler in log.handlers)
+
+
+def test_of_several_processes_the_first_one_tells_its_notes(capsys, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    with command.spoken_in_lines():
+        logging.getLogger("glassformer").warning("the head is new")
+    assert capsys.readouterr().err == ""
 
 
 def test_json_of_every_quick_verb_parses(vocabulary, tmp_path, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glassformer import BertForSequenceClassification, InputError, Trainer, TrainSettings
+from glassformer import BertForSequenceClassification, InputError, Trainer, TrainSettings, add_lora
 
 from .small import ROWS, classifier, weights
 
@@ -37,5 +37,20 @@ def test_what_cannot_be_averaged_is_told(tmp_path):
     with pytest.raises(InputError, match="two models for the end"):
         settings(tmp_path, average_checkpoints=2, load_best_model_at_end=True)
     few = settings(tmp_path / "run", average_checkpoints=3, save_steps=6)
-    with pytest.raises(InputError, match=r"the mean of 3 checkpoints was asked for, and .* holds 1"):
-        Trainer(classifier(tmp_path / "vocab"), ROWS, None, few).train()
+    with pytest.raises(InputError, match="needs as many checkpoints, and 6 steps with save_steps 6 give 1"):
+        Trainer(classifier(tmp_path / "vocab"), ROWS, None, few)
+    adapted = classifier(tmp_path / "vocab")
+    add_lora(adapted.model)
+    with pytest.raises(InputError, match="average_checkpoints is for whole models, and this one learns an adapter"):
+        Trainer(adapted, ROWS, None, settings(tmp_path / "run", average_checkpoints=2))
+
+
+def test_a_run_that_stops_early_has_the_mean_of_what_it_has(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(Trainer, "evaluate", lambda self: {"loss": 1.0, "accuracy": 0.5})
+    patient = {"average_checkpoints": 3, "eval_steps": 1, "early_stopping_patience": 1}
+    task = classifier(tmp_path / "vocab")
+    assert Trainer(task, ROWS, ROWS, settings(tmp_path / "run", **patient)).train().step == 2
+    assert "the mean of 3 checkpoints was asked for, and that of 2 is taken" in caplog.text
+    stored = [BertForSequenceClassification.from_pretrained(tmp_path / f"run/checkpoint-{step}") for step in (1, 2)]
+    for name, tensor in weights(task).items():
+        torch.testing.assert_close(tensor, sum(each.state_dict()[name] for each in stored) / 2)

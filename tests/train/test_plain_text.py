@@ -13,7 +13,8 @@ import torch
 
 import glassformer
 from glassformer.data.pairing import split_sentences
-from glassformer.errors import InputError
+from glassformer.data.readers import read_rows
+from glassformer.errors import DataError, InputError
 from glassformer.nn.loss import IGNORED
 from glassformer.tasks.base import Task
 from glassformer.train.batches import Batches
@@ -21,7 +22,8 @@ from glassformer.train.evaluation import evaluate
 from glassformer.train.settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
-from .small import NO_DROPOUT, bert, same, tokenizer, weights, writer
+from .small import NO_DROPOUT, bert, classifier, same, tokenizer, weights, writer
+from .small import ROWS as SMALL
 
 LINES = """the cat sat on the mat .
 it was very good !
@@ -350,3 +352,29 @@ def test_a_row_that_is_no_text_is_named(tmp_path):
         masker(tmp_path).pieces([{"text": "the cat"}, {"text": 7}])
     with pytest.raises(InputError, match="no rows to learn from"):
         Batches(masker(tmp_path), [{"text": " "}], tokens=10)
+
+
+def test_a_row_that_cannot_be_read_loses_nothing_that_was_learnt(tmp_path):
+    """A streamed file is broken behind its beginning: what was learnt before is kept, and goes on when it is mended."""
+    good = [json.dumps({"text": row["text"], "label": row["label"]}) for row in SMALL]
+    lines = [*good, *good]
+    length = {"max_steps": 8, "save_steps": 1000, "tokens_per_batch": 24}
+
+    def trainer(name: str) -> Trainer:
+        rows = read_rows(tmp_path / "rows.jsonl")
+        return Trainer(classifier(tmp_path), rows, None, settings(tmp_path / name, **length), buffer=5)
+
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    whole = trainer("whole")
+    whole.train()
+    (tmp_path / "rows.jsonl").write_text("\n".join([*lines[:11], '{"text": ', *lines[12:]]))
+    broken = trainer("broken")
+    with pytest.raises(DataError, match=r"rows.jsonl, line 12: broken JSON .*; what was learnt before is kept"):
+        broken.train()
+    assert 1 < broken.progress.step < 8 and (tmp_path / f"broken/checkpoint-{broken.progress.step}").exists()
+    with pytest.raises(DataError, match=r"rows.jsonl, line 12: broken JSON"):
+        trainer("broken").train(resume=True)
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    mended = trainer("broken")
+    mended.train(resume=True)
+    assert same(weights(mended.task), weights(whole.task))

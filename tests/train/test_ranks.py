@@ -39,7 +39,9 @@ task = make(folder / "vocabulary", **options.pop("model", {}))
 for parameter in task.model.parameters():
     parameter.data += 0.01 * rank  # ranks begin with other weights
 trainer = Trainer(task, rows, rows[:5], settings(folder / options.pop("run"), **options))
-if fault and rank == 1:
+if fault == "nan":
+    task.model.get_input_embeddings().weight.data[task.tokenizer.convert_tokens_to_ids("music")] = float("nan")
+elif fault and rank == 1:
     learn = trainer.learn
     def faulty(rows):
         if trainer.progress.step == 2:
@@ -125,6 +127,13 @@ def test_a_rank_that_fails_ends_the_job(tmp_path, fault):
         finish(start(tmp_path, run="run", resume=True, **options))
         finish(start(tmp_path, run="whole", **options))
         assert same(stored(tmp_path / "run"), stored(tmp_path / "whole"))
+
+
+def test_all_ranks_name_the_rows_that_one_of_them_read(tmp_path):
+    started = start(tmp_path, run="run", fault="nan", gradient_accumulation_steps=1, tokens_per_batch=1)
+    told = [process.communicate(timeout=300)[1] for process in started]
+    assert [process.returncode for process in started] == [1, 1]
+    assert all("the loss is nan, and the weights were not changed. It comes from row 7\n" in each for each in told)
 
 
 def stored_writer(folder: Path) -> dict[str, torch.Tensor]:

@@ -221,7 +221,7 @@ def test_kills_at_any_moment_lose_nothing(tmp_path):
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_saves_and_ends(tmp_path, name):
-    constant = {"lr_scheduler_type": "constant", "save_steps": 100_000, "eval_steps": 100_000}
+    constant = {"lr_scheduler_type": "constant", "warmup_steps": 0, "save_steps": 100_000, "eval_steps": 100_000}
     process = start(tmp_path, max_steps=100_000, **constant)
     time.sleep(1)
     process.send_signal(getattr(signal, name))

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import glassformer
 from glassformer.data.row import Row
-from glassformer.errors import ArgumentError, DataError, InputError, TrainingError
+from glassformer.errors import ArgumentError, CheckpointError, DataError, InputError, TrainingError
 from glassformer.train import state
 from glassformer.train.batches import Batches
 from glassformer.train.evaluation import evaluate
@@ -143,6 +143,68 @@ def test_a_bad_row_is_told_before_anything_is_learnt(tmp_path):
         Trainer(classifier(tmp_path), [], None, settings(tmp_path / "run"))
 
 
+def test_what_is_judged_by_is_looked_at_before_anything_is_learnt(tmp_path):
+    bad = [Row({"text": "so bad", "label": "7"}, "dev.tsv", 3)]
+    with pytest.raises(DataError, match=r"dev.tsv, line 3: label 7 is not one of"):
+        Trainer(classifier(tmp_path), ROWS, bad, settings(tmp_path / "run"))
+    with pytest.raises(InputError, match="there are no rows to evaluate on"):
+        Trainer(classifier(tmp_path), ROWS, [], settings(tmp_path / "run"))
+    encoder = glassformer.SentenceEncoder(glassformer.BertModel(bert()), tokenizer(tmp_path))
+    ranking = glassformer.SentenceSimilarity(encoder, objective="ranking")
+    pairs = [{"text": "so bad", "text_pair": "not so good"}]  # enough to learn from, not to be judged by
+    with pytest.raises(InputError, match="row 0: sentence-similarity is judged by rows with score"):
+        Trainer(ranking, pairs, pairs, settings(tmp_path / "run"))
+    for name, value in (("load_best_model_at_end", True), ("early_stopping_patience", 2)):
+        with pytest.raises(InputError, match=f"{name} needs rows to judge by"):
+            Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", **{name: value}))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_is_none_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"output_dir .*file is a file; name a folder"):
+        Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "file")).train()
+    with pytest.raises(CheckpointError, match="cannot be a folder"):
+        Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "file" / "run")).train()
+
+
+def test_a_device_that_is_not_there_is_told(tmp_path):
+    for device in ("gpu", "cuda" if not torch.cuda.is_available() else "cuda:99"):
+        with pytest.raises(InputError, match=f"device '{device}.*' cannot be used: "):
+            Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", device=device))
+
+
+def test_a_warm_up_that_never_ends_is_told(tmp_path, caplog):
+    long = {"max_steps": 3, "warmup_steps": 9}
+    Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", **long))
+    assert "the learning rate rises for 9 steps and the run has 3: it never gets to 0.01" in caplog.text
+    with pytest.raises(InputError, match="3 steps are fewer than 9 to warm up and 0 to decay"):
+        options = settings(tmp_path / "run", lr_scheduler_type="warmup_stable_decay", **long)
+        Trainer(classifier(tmp_path), ROWS, None, options)
+
+
+def test_weights_that_are_no_numbers_are_not_blamed_on_rows(tmp_path):
+    task = classifier(tmp_path)
+    task.model.classifier.weight.data[:] = math.nan
+    with pytest.raises(TrainingError, match=r"Every row that was read gives it alone, so that the weights are at"):
+        Trainer(task, ROWS, None, settings(tmp_path / "run", tokens_per_batch=1000)).train()
+
+
+def test_memory_that_is_not_there(tmp_path, monkeypatch):
+    trainer = Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run"))
+    why = {"told": "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"}
+
+    def fail(*_, **__):
+        raise RuntimeError(why["told"])
+
+    monkeypatch.setattr(trainer.learner, "loss", fail)
+    with pytest.raises(TrainingError, match="step 1: there is not enough memory; tokens_per_batch is 32: a smaller"):
+        trainer.train()
+    why["told"] = "something else"
+    with pytest.raises(RuntimeError, match="something else"):
+        trainer.train()
+
+
 def test_a_loss_that_is_not_finite_names_step_and_row(tmp_path):
     task = classifier(tmp_path)
     task.model.get_input_embeddings().weight.data[task.tokenizer.convert_tokens_to_ids("music")] = math.nan
@@ -170,6 +232,9 @@ def test_settings_are_checked():
         ({"learning_rate": -1}, "learning_rate must be a number of at least 0, got -1"),
         ({"num_train_epochs": 0}, "num_train_epochs must be a whole number of at least 1, got 0"),
         ({"lr_scheduler_type": "liner"}, "did you mean 'linear'"),
+        ({"lr_scheduler_type": "constant", "warmup_steps": 2}, "'constant_with_warmup' has one"),
+        ({"warmup_ratio": 0.1, "warmup_steps": 2}, "both tell how long the learning rate rises; give one"),
+        ({"freeze": ["a", 1]}, "freeze takes names of parts of the model, got"),
         ({"precision": "fp8"}, "precision must be one of 'fp32', 'bf16', 'fp16', got 'fp8'"),
         ({"layer_decay": 2}, "layer_decay must be a number from 0 to 1, got 2"),
         ({"max_grad_norm": math.inf}, "max_grad_norm must be a number"),
@@ -180,7 +245,7 @@ def test_settings_are_checked():
     with pytest.raises(ArgumentError, match="did you mean 'learning_rate'"):
         TrainSettings.from_dict({"output_dir": "run", "learning_rat": 1e-5})
     again = TrainSettings.from_dict(json.loads(json.dumps(TrainSettings(output_dir="run", freeze=("a",)).to_dict())))
-    assert again == TrainSettings(output_dir="run", freeze=("a",))
+    assert again == TrainSettings(output_dir="run", freeze=("a",)) == TrainSettings(output_dir="run", freeze="a")
 
 
 def test_a_wrong_metric_is_told_at_once(tmp_path):
