@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError, suggests
 
-LAYER = re.compile(r"(?:^|\.)encoder\.layer\.(\d+)\.")
+LAYER = re.compile(r"(?:^|\.)(?:encoder|decoder)\.layer\.\d+\.")
 EMBEDDINGS = re.compile(r"(?:^|\.)embeddings\.")
 
 
@@ -92,19 +92,17 @@ def parameter_groups(
     learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     if not learning:
         raise InputError("nothing is left to learn: every parameter of the model is frozen")
-    layers = 1 + max(
-        (int(match[1]) for name, _ in model.named_parameters() if (match := LAYER.search(name))), default=-1
-    )
+    depths = depths_in(model)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
     for name, parameter in learning.items():
-        height = height_of(name, layers) if layer_decay != 1 else layers + 1
-        decays = name not in plain and not name.endswith("bias")
+        depth = depths[name] if layer_decay != 1 else 0
+        decays = name not in plain and not name.rpartition(".")[2].startswith("bias")
         group = groups.setdefault(
-            (height, decays),
+            (depth, decays),
             {
                 "params": [],
                 "names": [],
-                "lr": lr * layer_decay ** (layers + 1 - height),
+                "lr": lr * layer_decay**depth,
                 "weight_decay": weight_decay if decays else 0.0,
             },
         )
@@ -113,9 +111,18 @@ def parameter_groups(
     return list(groups.values())
 
 
-def height_of(name: str, layers: int) -> int:
-    """How far above the input a parameter stands: 0 the embeddings, 1 the first layer, ... and then the head."""
-    match = LAYER.search(name)
-    if match:
-        return int(match[1]) + 1
-    return 0 if EMBEDDINGS.search(name) else layers + 1
+def depths_in(model: nn.Module) -> dict[str, int]:
+    """How deep below the head each parameter lies: 0 the head, 1 the last layer, ... and then the embeddings.
+
+    The layers of a decoder stand above those of its encoder.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    layers = list(dict.fromkeys(match[0] for name in names if (match := LAYER.search(name))))  # from the input up
+    found = {}
+    for name in names:
+        match = LAYER.search(name)
+        if match:
+            found[name] = len(layers) - layers.index(match[0])
+        else:
+            found[name] = len(layers) + 1 if EMBEDDINGS.search(name) else 0
+    return found

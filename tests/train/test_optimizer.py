@@ -69,6 +69,24 @@ def test_layers_near_the_input_learn_more_slowly(model):
     assert rates["bert.embeddings.LayerNorm.weight"] == 0.0625
 
 
+def test_a_decoder_stands_above_its_encoder():
+    shape = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "num_hidden_layers": 2}
+    config = glassformer.AutoConfig.for_model("transformer", vocab_size=9, tie_word_embeddings=False, **shape)
+    model = glassformer.AutoModelForSeq2SeqLM.from_config(config)
+    rates = {name: group["lr"] for group in parameter_groups(model, 1.0, 0.0, 0.5) for name in group["names"]}
+    layers = [f"{side}.layer.{i}.output.dense.weight" for side in ("decoder", "encoder") for i in (1, 0)]
+    assert [rates[name] for name in layers] == [0.5, 0.25, 0.125, 0.0625]
+    assert {rates[name] for name in rates if "embeddings" in name} == {0.03125}
+
+
+def test_biases_of_recurrent_layers_are_biases():
+    model = glassformer.AutoModelForSeq2SeqLM.from_config(
+        glassformer.AutoConfig.for_model("rnn", vocab_size=9, hidden_size=8)
+    )
+    decaying, others = parameter_groups(model, 1.0, 0.01)
+    assert "encoder.rnn.bias_ih_l0" in others["names"] and not any("bias" in name for name in decaying["names"])
+
+
 def test_frozen_parameters_are_left_out(model):
     glassformer.freeze(model, "bert")
     names = [name for group in parameter_groups(model, 1.0) for name in group["names"]]
