@@ -65,9 +65,15 @@ class TextClassification(Task):
         """A row's label as the loss takes it: a number, an id, or a 0 or 1 for each label."""
         if self.kind == "regression":
             return numbers(label, self.model.config.num_labels)
+        several = isinstance(label, list | tuple)
+        if self.kind == "single_label_classification" and several:
+            raise InputError(
+                f"the model chooses one label, got {describe(label)}; the config says problem_type="
+                "'multi_label_classification' for several"
+            )
         if self.kind == "single_label_classification":
             return self.label_id(label)
-        if not isinstance(label, list | tuple):
+        if not several:
             raise InputError(f"a row with several labels holds them in a list, got {describe(label)}")
         chosen = {self.label_id(each) for each in label}
         return [float(i in chosen) for i in range(self.model.config.num_labels)]

@@ -6,7 +6,7 @@ import html
 
 from .compare import OF_LENGTHS, Comparison, Spread
 from .log import duration, shown
-from .report import SHADES, WIDTH, curve_names, curves, page, points_of
+from .report import WIDTH, curve_names, curves, legend_entry, page, points_of
 
 NOT_DRAWN = ("grad_norm", "tokens_per_second", "padding", "skipped")
 ROW, NAMES = 22, 380  # of bars: the height of one, and the room for its name
@@ -143,10 +143,8 @@ def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def legend(comparison: Comparison) -> str:
     """Which colour is which recipe."""
-    names = [
-        f'<span class="c{colour % len(SHADES[0])}">■ {html.escape(comparison.label(outcome))}</span>'
-        for colour, outcome in enumerate(comparison.outcomes)
-    ]
+    labels = [html.escape(comparison.label(outcome)) for outcome in comparison.outcomes]
+    names = [legend_entry(colour, label) for colour, label in enumerate(labels)]
     return f"<p>{' &nbsp; '.join(names)}</p>"
 
 

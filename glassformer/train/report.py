@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ..checkpoints.files import write_atomically
-from .log import LOG, read_log, shown
+from ..tasks.base import Task
+from .log import LOG, duration, read_log, shown
+from .result import TrainResult
 from .settings import TrainSettings
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 220, 64, 28, 12
@@ -43,26 +45,60 @@ line {{ stroke: #ddd; }} .wide {{ overflow-x: auto; }}
 """
 
 
-def write_report(folder: Path, settings: TrainSettings, best: dict[str, Any] | None) -> Path:
+def write_report(folder: Path, task: Task, settings: TrainSettings, result: TrainResult) -> Path:
     """Write report.html from the log of a run."""
     lines = read_log(folder / LOG) if (folder / LOG).exists() else []
-    parts = []
-    if best is not None:
-        parts.append(f"<p>Best: {html.escape(best['name'])} {shown(best['value'])} at step {best['step']:,}.</p>")
-    for name in curve_names(lines):
-        points = points_of(name, lines)
-        if points:
-            parts.append(f"<h2>{html.escape(name.replace('_', ' '))}</h2>\n{curves(name, [(0, points)])}")
-    parts.append(evaluations(lines))
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{html.escape(str(value))}</td></tr>"
-        for name, value in settings.to_dict().items()
-    )
-    parts.append(f'<h2>settings</h2>\n<table class="names">{rows}</table>')
+    parts = [facts(task, result), *(drawn(names, lines) for names in charts(lines)), evaluations(lines)]
+    parts.append(f"<h2>settings</h2>\n{named(settings.to_dict())}")
     path = folder / "report.html"
     title = html.escape(f"Training in {folder.name}")
     write_atomically(path, page(title, [part for part in parts if part]))
     return path
+
+
+def facts(task: Task, result: TrainResult) -> str:
+    """What was trained, for how long, and what came of it."""
+    model = f"{type(task.model).__name__}, {result.parameters:,} parameters"
+    if result.trained_parameters < result.parameters:
+        model += f", of which {result.trained_parameters:,} learnt"
+    ended = "" if result.stopped_by is None else f" ({result.stopped_by})"
+    steps = f"{result.step:,} of {result.total_steps:,}{ended}, {result.tokens:,} tokens, {duration(result.seconds)}"
+    told = {"task": task.name, "model": model, "steps": steps}
+    if result.best is not None:
+        told["best"] = f"{result.best['name']} {shown(result.best['value'])} at step {result.best['step']:,}"
+    return named(told)
+
+
+def named(values: Mapping[str, Any]) -> str:
+    """Names and values as a table."""
+    rows = "".join(
+        f"<tr><td>{html.escape(name)}</td><td>{html.escape(str(value))}</td></tr>" for name, value in values.items()
+    )
+    return f'<div class="wide"><table class="names">{rows}</table></div>'
+
+
+def charts(lines: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """What is drawn, in order: the loss in training and in evaluation together, metrics, and how the steps went."""
+    names = curve_names(lines)
+    losses = tuple(name for name in ("loss", "eval_loss") if name in names)
+    others = sorted((name for name in names if name not in losses), key=lambda name: not name.startswith("eval_"))
+    return [losses, *((name,) for name in others)] if losses else [(name,) for name in others]
+
+
+def drawn(names: Sequence[str], lines: Sequence[dict[str, Any]]) -> str:
+    """Curves under a heading that says which is which."""
+    series = [(colour, points_of(name, lines)) for colour, name in enumerate(names)]
+    series = [(colour, points) for colour, points in series if points]
+    if not series:
+        return ""
+    words = [html.escape(name.replace("_", " ")) for name in names]
+    heading = words[0] if len(words) == 1 else " &nbsp; ".join(legend_entry(i, word) for i, word in enumerate(words))
+    return f"<h2>{heading}</h2>\n{curves(', '.join(names), series)}"
+
+
+def legend_entry(colour: int, name: str) -> str:
+    """A name in the colour of its curve."""
+    return f'<span class="c{colour % len(SHADES[0])}">■ {name}</span>'
 
 
 def page(title: str, parts: Sequence[str]) -> str:

@@ -313,7 +313,7 @@ class Trainer:
         """The trained model, how its training went, and last the file that says that it is done."""
         state.write_model(self.folder, self.task, model)
         if self.settings.report:
-            write_report(self.folder, self.settings, result.best)
+            write_report(self.folder, self.task, self.settings, result)
         write_atomically(self.folder / RESULT, json.dumps(vars(result), indent=2) + "\n")
 
     # --- saving and going on -----------------------------------------------------------------------------------

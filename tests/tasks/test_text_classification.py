@@ -103,6 +103,7 @@ def test_the_loss_is_the_models_own(checkpoint, fields, labels):
     [
         (LABELS, "POSITIV", "label 'POSITIV' is not one of NEGATIVE, NEUTRAL, POSITIVE, did you mean 'POSITIVE'"),
         (LABELS, 3, "label 3 is not one of"),
+        (LABELS, ["POSITIVE"], "chooses one label, got list .*problem_type='multi_label_classification'"),
         ({"num_labels": 1}, "much", "label must be a number, got str 'much'"),
         ({"num_labels": 1}, "nan", "label must be 1 finite numbers"),
         ({**LABELS, "problem_type": "regression"}, [1, 2], "label must be 3 finite numbers"),

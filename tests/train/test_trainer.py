@@ -305,6 +305,11 @@ def test_the_report_stands_alone(tmp_path):
     Trainer(classifier(tmp_path), ROWS, ROWS, settings(run, logging_steps=1)).train()
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "<polyline" in page and "learning rate" in page and "eval accuracy" in page
+    assert "<td>BertForSequenceClassification, " in page and "<td>text-classification</td>" in page
+    first, second = re.findall(r"<h2>(.*?)</h2>", page)[:2]
+    assert "■ loss</span>" in first and "■ eval loss</span>" in first and second == "eval accuracy"
+    together = page[page.index("■ eval loss") : page.index("<h2>eval accuracy")]
+    assert together.count("<polyline") == 2
     assert "run &lt;b&gt;" in page and "run <b>" not in page
     assert "http" not in page.replace("http-equiv", "") and "<script" not in page
 
