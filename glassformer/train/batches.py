@@ -7,6 +7,7 @@ costs nothing.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from ..errors import GlassformerError, InputError
 from ..tasks.base import Task
 from ..tasks.batch import Batch, Example
 from ..tasks.run import located
+
+log = logging.getLogger("glassformer")
 
 POOL = 2048  # rows among which those of like length share a batch
 EPOCHS = 1_000_003  # apart stand the seeds of two runs
@@ -48,12 +51,21 @@ class Batches:
         self.tokens, self.rows_at_most, self.per_step, self.seed = tokens, rows_at_most, per_step, seed
         self.epoch, self.step = 0, 0
         self.reading = 0  # the epoch of the rows that were handed out last
-        self.lengths = (
-            rows.lengths
-            if isinstance(rows, Pieces)
-            else [sum(map(len, self.encode(number))) for number in range(len(rows))]
-        )
+        self.lengths, self.content = self.look_at_all()
         self._plan = self.plan(0)
+
+    def look_at_all(self) -> tuple[list[int], str]:
+        """The length of each row, and a short text that changes when a token or a label does."""
+        digest = hashlib.blake2b(digest_size=16)
+        if isinstance(self.rows, Pieces):
+            digest.update(self.rows.corpus.ids.tobytes())
+            return self.rows.lengths, digest.hexdigest()
+        lengths = []
+        for number in range(len(self.rows)):
+            examples = self.encode(number)
+            lengths.append(sum(map(len, examples)))
+            digest.update(repr([(example.encoded.ids(), example.labels) for example in examples]).encode())
+        return lengths, digest.hexdigest()
 
     def encode(self, number: int) -> list[Example]:
         """One row as the model reads it, with what is to be learnt from it."""
@@ -134,7 +146,8 @@ class Batches:
         return hashlib.blake2b(repr(shape).encode(), digest_size=16).hexdigest()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"epoch": self.epoch, "step": self.step, "rows": len(self.rows), "fingerprint": self.fingerprint()}
+        known = {"rows": len(self.rows), "fingerprint": self.fingerprint(), "content": self.content}
+        return {"epoch": self.epoch, "step": self.step, **known}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if state["fingerprint"] != self.fingerprint():
@@ -143,5 +156,7 @@ class Batches:
                 "have, and its place means nothing here: the rows, the seed, the size of batches, the accumulation and "
                 "the number of ranks must be those of that run"
             )
+        if state.get("content", self.content) != self.content:
+            log.warning("some of the rows have changed since the checkpoint: it goes on with what they are now")
         self.epoch, self.step = state["epoch"], state["step"]
         self._plan = self.plan(self.epoch)

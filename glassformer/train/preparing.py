@@ -92,6 +92,14 @@ def make_schedule(settings: TrainSettings, optimizer: torch.optim.Optimizer, tot
     return get_scheduler(settings.lr_scheduler_type, optimizer, warmup, total, extra)
 
 
+def go_to_step(schedule: LambdaLR, step: int) -> None:
+    """Put a schedule where it stands after so many steps, at the rates that it gives for them."""
+    rates = [base * factor(step) for base, factor in zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)]
+    schedule.last_epoch, schedule._step_count, schedule._last_lr = step, step + 1, rates
+    for group, rate in zip(schedule.optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+
+
 @contextlib.contextmanager
 def signals() -> Iterator[list[str]]:
     """The names of signals that ask for an end, as they come: the step is finished and saved first.

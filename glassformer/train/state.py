@@ -3,7 +3,7 @@
     checkpoint-120/
       config.json, model.safetensors, tokenizer files    what from_pretrained reads
       training_state.safetensors                         the optimizer's averages
-      training_state.json                                everything else: place in the data, schedule, random numbers
+      training_state.json                                everything else: place in the data, random numbers, settings
 
 A folder is complete on the disk before it takes its name.
 """

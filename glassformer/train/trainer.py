@@ -30,6 +30,7 @@ from .preparing import (
     check_end,
     choose_device,
     freeze_parts,
+    go_to_step,
     label_weights,
     make_schedule,
     signals,
@@ -318,23 +319,25 @@ class Trainer:
 
     # --- saving and going on -----------------------------------------------------------------------------------
 
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        """What a run that goes on should have as before: the settings, and the options of the task."""
+        told = {name: value for name, value in vars(self.task.options).items() if not callable(value)}
+        return {**self.settings.to_dict(), **{f"options.{name}": str(value) for name, value in told.items()}}
+
     def save(self) -> None:
         """Write a checkpoint of this very moment, and remove those that are too many."""
         progress = self.progress
-        random = self.ranks.gather(state.random_state())
         values = {
             **vars(progress),
             "total_steps": self.total,
             "data": self.batches.state_dict(),
-            "schedule": self.schedule.state_dict(),
-            "rates": [group["lr"] for group in self.optimizer.param_groups],
             "scaler": self.scaler.state_dict(),
-            "random": random,
+            "random": self.ranks.gather(state.random_state()),
             "task": self.task.name,
-            "settings": self.settings.to_dict(),
+            "settings": self.all_settings,
             "metrics": self.metrics,
         }
-
         model, tensors = self.whole_model(), {}
         if self.ranks.leads or self.sharded is not None:
             tensors = state.optimizer_tensors(self.optimizer)
@@ -351,20 +354,18 @@ class Trainer:
         tensors, values = state.read_checkpoint(folder)
         if values["task"] != self.task.name:
             raise InputError(f"{folder} was training {values['task']}, and this is {self.task.name}")
-        before, now = values["settings"], self.settings.to_dict()
-        other = [name for name in now if name != "output_dir" and before.get(name) != now[name]]
+        before, now = values["settings"], self.all_settings
+        other = [name for name in now if name != "output_dir" and name in before and before[name] != now[name]]
         if other:
-            told = ", ".join(f"{name} {now[name]!r} (was {before.get(name)!r})" for name in other)
+            told = ", ".join(f"{name} {now[name]!r} (was {before[name]!r})" for name in other)
             log.warning("going on with other settings than before: %s", told)
         self.batches.load_state_dict(values["data"])
         state.load_model(folder, self.task)
         state.load_optimizer(self.optimizer, tensors)
-        self.schedule.load_state_dict(values["schedule"])
-        for group, rate in zip(self.optimizer.param_groups, values["rates"], strict=True):
-            group["lr"] = rate
         if values["scaler"] and self.scaler.is_enabled():
             self.scaler.load_state_dict(values["scaler"])
         self.progress = Progress(**{name: values[name] for name in vars(Progress())})
+        go_to_step(self.schedule, self.progress.step)
         self.metrics = values["metrics"]
         if self.ranks.rank < len(values["random"]):
             state.load_random_state(values["random"][self.ranks.rank])

@@ -21,6 +21,7 @@ from glassformer import LoraConfig, add_lora
 from glassformer.checkpoints import files
 from glassformer.errors import CheckpointError, InputError
 from glassformer.train import state
+from glassformer.train.log import read_log
 from glassformer.train.settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
@@ -144,11 +145,35 @@ def test_other_rows_or_another_run_are_refused(tmp_path):
         Trainer(task, ROWS, None, settings(tmp_path / "other")).train(resume=tmp_path)
 
 
+def test_rows_that_have_changed_are_told(tmp_path, caplog):
+    task = classifier(tmp_path / "vocabulary")
+    Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
+    Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=3)).train(resume=True)
+    assert "some of the rows have changed" not in caplog.text
+    turned = [{**row, "label": 1 - row["label"]} for row in ROWS]  # as long as they were
+    Trainer(task, turned, None, settings(tmp_path / "run", max_steps=4)).train(resume=True)
+    assert "some of the rows have changed since the checkpoint" in caplog.text
+
+
 def test_other_settings_are_told(tmp_path, caplog):
     task = classifier(tmp_path / "vocabulary")
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=3, weight_decay=0.5)).train(resume=True)
     assert "max_steps 3 (was 2), weight_decay 0.5 (was 0.01)" in caplog.text
+
+
+def test_another_learning_rate_is_taken_and_other_options_are_told(tmp_path, caplog):
+    first = settings(tmp_path / "run", max_steps=4, logging_steps=1)
+    Trainer(classifier(tmp_path / "vocabulary"), ROWS, None, first).train()
+    slower = settings(tmp_path / "on", max_steps=4, logging_steps=1, learning_rate=1e-3)
+    task = classifier(tmp_path / "vocabulary").asked(truncation=True)
+    Trainer(task, ROWS, None, slower).train(resume=tmp_path / "run" / "checkpoint-2")
+    rates = [
+        {line["step"]: line["learning_rate"] for line in read_log(tmp_path / run / "log.jsonl") if "loss" in line}
+        for run in ("run", "on")
+    ]
+    assert [rates[1][step] for step in (3, 4)] == pytest.approx([rates[0][step] / 10 for step in (3, 4)])
+    assert "learning_rate 0.001 (was 0.01), options.truncation 'True' (was 'False')" in caplog.text
 
 
 SCRIPT = """
