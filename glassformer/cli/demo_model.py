@@ -62,6 +62,7 @@ def ready_made(folder: Path, again: bool) -> Translation | None:
     if again:
         for checkpoint in checkpoints_in(folder).values():
             shutil.rmtree(checkpoint)
+        (folder / "model.safetensors").unlink(missing_ok=True)
         return None
     if not (folder / "model.safetensors").is_file():
         return None

@@ -63,10 +63,9 @@ def train(
         return prove(recipe, json)
 
     from ..train.build import build
-    from ..train.state import refuse_begun
+    from ..train.state import refuse_used
 
-    if not resume:
-        refuse_begun(Path(recipe.train.output_dir))  # before rows and weights are read
+    refuse_used(Path(recipe.train.output_dir), resume)  # before rows and weights are read
     trainer = build(recipe)
     result = trainer.train(resume=resume)
     if not trainer.ranks.leads:

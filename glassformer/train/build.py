@@ -21,8 +21,8 @@ from ..tasks.registry import full_name, task_class, task_of
 from ..text.auto import AutoTokenizer
 from ..text.fresh import train_tokenizer
 from ..text.tokenizer import PreTrainedTokenizer
+from .randomness import seed_all
 from .recipe import NEW, DataSettings, Recipe, is_new
-from .state import seed_all
 from .trainer import Trainer
 
 LABELLED = {"text-classification": "label", "token-classification": "tags"}  # where the labels of a new head stand

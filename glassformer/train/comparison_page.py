@@ -6,7 +6,7 @@ import html
 
 from .compare import OF_LENGTHS, Comparison, Spread
 from .log import duration, shown
-from .report import WIDTH, curve_names, curves, legend_entry, page, points_of
+from .report import SHADES, WIDTH, curve_names, curves, legend_entry, page, points_of
 
 NOT_DRAWN = ("grad_norm", "tokens_per_second", "padding", "skipped")
 ROW, NAMES = 22, 380  # of bars: the height of one, and the room for its name

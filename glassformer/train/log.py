@@ -8,10 +8,14 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.files import reason_of, write_atomically
 from ..errors import CheckpointError, InputError
+from .result import Progress
+
+if TYPE_CHECKING:
+    from .step import StepResult
 
 LOG = "log.jsonl"
 
@@ -25,6 +29,7 @@ class RunLog:
         self.tensorboard = writes and tensorboard
         self.events: Any = None
         self.began, self.first = time.monotonic(), 0
+        self.since, self.tokens = time.monotonic(), 0
 
     def go_on_from(self, step: int) -> None:
         """Forget lines of steps that will be taken again."""
@@ -58,11 +63,32 @@ class RunLog:
         else:
             print(text, file=sys.stderr, flush=True)
 
-    def moved(self, step: int, loss: float, rate: float, tokens_per_second: float, padding: float) -> None:
-        """Show where the run is, in a terminal."""
+    def moved(self, step: int, result: StepResult, rate: float) -> None:
+        """Count the tokens of a step, and show where the run is, in a terminal."""
+        self.tokens += result.tokens
         if self.bar is not None:
-            told = f"loss {loss:.4f}, rate {rate:.2g}, {tokens_per_second:,.0f} tokens/s, {padding:.0%} padding"
+            told = f"loss {result.loss:.4f}, rate {rate:.2g}, {self.speed:,.0f} tokens/s, {result.padding:.0%} padding"
             self.bar.move(step, told)
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second since the last line."""
+        return self.tokens / max(time.monotonic() - self.since, 1e-9)
+
+    def tell(self, progress: Progress, result: StepResult, rate: float, epoch: float) -> None:
+        """Add a line on all steps since the last one."""
+        loss, targets, skipped = (progress.since_log[name] for name in ("loss", "targets", "skipped"))
+        line = {
+            "step": progress.step,
+            "epoch": round(epoch, 4),
+            "loss": loss / targets if targets else 0.0,
+            "grad_norm": result.grad_norm,
+            "learning_rate": rate,
+            "tokens_per_second": self.speed,
+            "padding": result.padding,
+        }
+        self.add({**line, "skipped": int(skipped)} if skipped else line)
+        self.since, self.tokens = time.monotonic(), 0
 
     def in_words(self, line: Mapping[str, Any]) -> str:
         step = line["step"]

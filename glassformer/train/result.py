@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .step import StepResult
 
 RESULT = "result.json"  # written last: a folder that has it is done
 LOWER_IS_BETTER = ("loss", "perplexity")
@@ -20,6 +23,14 @@ class Progress:
     seconds: float = 0.0  # spent on steps, without evaluation and saving
     tokens: int = 0
     since_log: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("loss", "targets", "skipped"), 0.0))
+
+    def count(self, result: StepResult) -> None:
+        """Add a step."""
+        self.step += 1
+        self.tokens += result.tokens
+        self.since_log["loss"] += result.loss * result.targets
+        self.since_log["targets"] += result.targets
+        self.since_log["skipped"] += not result.updated
 
     def judge(self, metrics: dict[str, float], name: str) -> bool:
         """Remember an evaluation; whether it is the best so far, by the metric of this name."""

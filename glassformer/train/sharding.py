@@ -100,5 +100,9 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         raise InputError(
             f"the checkpoint holds other weights than the model: {sorted(live.keys() ^ tensors.keys())[:8]}"
         )
+    other = [name for name, tensor in live.items() if tensor.shape != tensors[name].shape]
+    if other:
+        shapes = f"{list(tensors[other[0]].shape)} in the checkpoint and {list(live[other[0]].shape)} in the model"
+        raise InputError(f"{len(other)} weights have other shapes than the model's, such as {other[0]}: {shapes}")
     for name, tensor in live.items():
         tensor.copy_(like(tensors[name], tensor))

@@ -14,14 +14,13 @@ import contextlib
 import json
 import logging
 import os
-import random
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -35,11 +34,14 @@ from ..checkpoints.files import (
     remove_stale_temporaries,
     write_atomically,
 )
+from ..checkpoints.formats import ENTRIES
 from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
 from ..errors import CheckpointError, DamagedFileError, InputError
-from ..models.lora import load_adapter_tensors
+from ..models.lora import WEIGHTS_FILE as ADAPTER
+from ..models.lora import is_adapter, load_adapter_tensors
 from ..tasks.base import Task
+from .result import Progress
 from .sharding import fill, like, whole
 
 log = logging.getLogger("glassformer")
@@ -47,6 +49,7 @@ log = logging.getLogger("glassformer")
 NAME = re.compile(r"checkpoint-(\d+)")
 VALUES, TENSORS = "training_state.json", "training_state.safetensors"
 FORMAT = 1
+NEEDED = (*vars(Progress()), "data", "scaler", "random", "task", "settings", "metrics")  # of VALUES
 
 
 # --- folders -----------------------------------------------------------------------------------------------------
@@ -60,15 +63,40 @@ def checkpoints_in(folder: Path) -> dict[int, Path]:
     return {step: found[step] for step in sorted(found) if (found[step] / VALUES).exists()}
 
 
-def refuse_begun(folder: Path) -> None:
-    """Raise if a new run would meet an older one in its folder."""
+def refuse_used(folder: Path, resume: bool) -> None:
+    """Raise if a run would meet something in its folder that it must not overwrite."""
     found = checkpoints_in(folder)
-    if found:
+    if found and not resume:
         raise InputError(
             f"{folder} holds checkpoints of a run, the last of step {max(found)}; resume it, or name another output_dir"
         )
     if folder.exists() and not folder.is_dir():
         raise InputError(f"output_dir {folder} is a file; name a folder")
+    model = next((name for name in (*ENTRIES, ADAPTER) if (folder / name).exists()), None)
+    if model is not None and not found:
+        raise InputError(f"{folder} holds a model, {model}, which the run would overwrite; name another output_dir")
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Let no other process train in a folder meanwhile, where the system can tell."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise InputError(f"another process is training in {folder}; wait for it, or name another output_dir") from None
+    except OSError:
+        pass  # some network file systems know no locks
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_model(folder: Path, task: Task, model: nn.Module | None = None) -> None:
@@ -151,6 +179,9 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     values = read_json(folder / VALUES, VALUES)
     if values.get("format") != FORMAT:
         raise DamagedFileError(f"{folder / VALUES} has the format {values.get('format')!r}, and {FORMAT} is read here")
+    lacking = [name for name in NEEDED if name not in values]
+    if lacking:
+        raise DamagedFileError(f"{folder / VALUES} lacks {', '.join(lacking)}")
     stored = open_weights(folder / TENSORS)
     return {name: stored.read(name) for name in stored}, values
 
@@ -158,7 +189,11 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def load_model(folder: Path, task: Task) -> None:
     """Give the live model the weights of a checkpoint, bit for bit; of one with an adapter, only that has changed."""
     live = task.trainable
-    if task.model.adapter is not None and live is task.model:
+    learns_adapter = task.model.adapter is not None and live is task.model
+    if is_adapter(folder) != learns_adapter:
+        mine, theirs = ("an adapter", "the whole model") if learns_adapter else ("the whole model", "an adapter")
+        raise InputError(f"{folder} holds {theirs} that was learning, and here it is {mine} that learns")
+    if learns_adapter:
         load_adapter_tensors(task.model, folder)
         return
     stored = type(live).from_pretrained(folder, dtype=task.model.dtype)
@@ -210,53 +245,6 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor])
                 del optimizer.state[parameter]
     if held:
         raise InputError(f"the checkpoint trained {', '.join(list(held)[:8])}, which is frozen or absent here")
-
-
-# --- random numbers ----------------------------------------------------------------------------------------------
-
-
-def random_state() -> dict[str, Any]:
-    """Where all generators of random numbers stand, as values of JSON."""
-    kind, keys, *rest = np.random.get_state()
-    state: dict[str, Any] = {
-        "python": random.getstate(),
-        "numpy": [kind, [int(key) for key in keys], *rest],
-        "torch": torch.get_rng_state().numpy().tobytes().hex(),
-    }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state().numpy().tobytes().hex()
-    return state
-
-
-def load_random_state(state: dict[str, Any]) -> None:
-    version, numbers, gauss = state["python"]
-    random.setstate((version, tuple(numbers), gauss))
-    kind, keys, *rest = state["numpy"]
-    np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
-    torch.set_rng_state(unhex(state["torch"]))
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(unhex(state["cuda"]))
-
-
-def unhex(text: str) -> Tensor:
-    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
-
-
-def seed_all(seed: int) -> None:
-    """Begin all generators of random numbers anew."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
-
-
-@contextlib.contextmanager
-def untouched_random_numbers():
-    """Let a block draw without an effect on what comes after it."""
-    state = random_state()
-    try:
-        yield
-    finally:
-        load_random_state(state)
 
 
 def differing_weights(one: nn.Module, other: nn.Module) -> list[str]:

@@ -36,6 +36,11 @@ class StepResult:
     positions: int  # with the padding that the batches hold and nobody computes
     updated: bool = True  # False: nothing to learn from, or an overflow of fp16 that the scaler answers
 
+    @property
+    def padding(self) -> float:
+        """The share of padding in the batches."""
+        return 1 - self.tokens / max(self.positions, 1)
+
 
 def take_step(
     task: Task,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -16,7 +17,7 @@ import torch
 from torch import nn
 
 from ..checkpoints.files import make_folder, write_atomically
-from ..errors import GlassformerError, InputError, suggests
+from ..errors import CheckpointError, GlassformerError, InputError, suggests
 from ..models.base import PreTrainedModel
 from ..models.parameters import count_parameters
 from ..tasks.base import Task
@@ -36,6 +37,7 @@ from .preparing import (
     signals,
     smoothed,
 )
+from .randomness import load_random_state, random_state, seed_all, untouched_random_numbers
 from .ranks import ALONE, Ranks, join_ranks
 from .report import write_report
 from .result import RESULT, Progress, TrainResult
@@ -108,7 +110,7 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "fp16")
         self.progress = Progress()
         self.metrics: dict[str, float] = {}
-        state.seed_all(settings.seed + self.ranks.rank)
+        seed_all(settings.seed + self.ranks.rank)
 
     @property
     def budget(self) -> dict[str, Any]:
@@ -130,10 +132,37 @@ class Trainer:
         `resume` goes on from the newest checkpoint in `output_dir` (from the beginning if there is none), or from the
         one named.
         """
-        self.begin(resume)
+        with contextlib.ExitStack() as held:
+            self.ranks.lead(lambda: self.claim_folder(bool(resume), held))
+            self.begin(resume)
+            return self.finish(self.run())
+
+    def claim_folder(self, resume: bool, held: contextlib.ExitStack) -> None:
+        """Make the folder this run's own, until what is held is let go."""
+        if self.progress.step == 0:
+            state.refuse_used(self.folder, resume)
+        held.enter_context(state.claimed(make_folder(self.folder)))
+        state.remove_leftovers(self.folder)
+
+    def begin(self, resume: bool | str | os.PathLike) -> None:
+        """Start from the same weights on all ranks, or from where a checkpoint stands."""
+        found = state.checkpoints_in(self.folder)
+        if resume is True and found:
+            *older, newest = found.values()
+            try:
+                self.load(newest)
+            except CheckpointError as error:
+                hint = f"; without {newest} the run goes on from {older[-1]}" if older else ""
+                raise type(error)(f"{error}{hint}") from None
+        elif not isinstance(resume, bool):
+            self.load(Path(resume))
+        elif self.progress.step == 0 and self.sharded is None:
+            self.ranks.share(self.model.state_dict().values())
+
+    def run(self) -> str | None:
+        """Take all steps that are left; the reason to stop before the last, if there is one."""
         self.log = RunLog(self.folder, self.total, writes=self.ranks.leads, tensorboard=self.settings.tensorboard)
         self.log.go_on_from(self.progress.step)
-        self.clock = time.monotonic(), 0
         stopped_by = "early stopping" if self.is_tired and self.progress.step < self.total else None
         self.model.train()
         try:
@@ -146,24 +175,7 @@ class Trainer:
         finally:
             self.log.close()
             self.model.eval()
-        return self.finish(stopped_by)
-
-    def begin(self, resume: bool | str | os.PathLike) -> None:
-        is_fresh = self.progress.step == 0
-
-        def open_folder() -> None:
-            if is_fresh and resume is False:
-                state.refuse_begun(self.folder)
-            state.remove_leftovers(make_folder(self.folder))
-
-        self.ranks.lead(open_folder)
-        found = state.checkpoints_in(self.folder)
-        if resume is True and found:
-            self.load(found[max(found)])
-        elif not isinstance(resume, bool):
-            self.load(Path(resume))
-        elif is_fresh and self.sharded is None:
-            self.ranks.share(self.model.state_dict().values())
+        return stopped_by
 
     def next_rows(self) -> list[list[int]]:
         """The rows of the next step. If streamed ones cannot be read, what was learnt before them is kept."""
@@ -199,32 +211,11 @@ class Trainer:
 
     def account(self, result: StepResult) -> None:
         """Count a step, and tell of it when it is due."""
-        progress, since = self.progress, self.progress.since_log
-        progress.step += 1
-        progress.tokens += result.tokens
-        since["loss"] += result.loss * result.targets
-        since["targets"] += result.targets
-        since["skipped"] += not result.updated
-        began, tokens = self.clock
-        self.clock = began, tokens + result.tokens
-        speed = self.clock[1] / max(time.monotonic() - began, 1e-9)
-        padding = 1 - result.tokens / max(result.positions, 1)
-        self.log.moved(progress.step, result.loss, self.rate, speed, padding)
-        if progress.step % self.settings.logging_steps == 0 or progress.step == self.total:
-            line = {
-                "step": progress.step,
-                "epoch": round(self.batches.progress, 4),
-                "loss": since["loss"] / since["targets"] if since["targets"] else 0.0,
-                "grad_norm": result.grad_norm,
-                "learning_rate": self.rate,
-                "tokens_per_second": speed,
-                "padding": padding,
-            }
-            if since["skipped"]:
-                line["skipped"] = int(since["skipped"])
-            self.log.add(line)
+        self.progress.count(result)
+        self.log.moved(self.progress.step, result, self.rate)
+        if self.progress.step % self.settings.logging_steps == 0 or self.progress.step == self.total:
+            self.log.tell(self.progress, result, self.rate, self.batches.progress)
             self.progress.since_log = Progress().since_log
-            self.clock = time.monotonic(), 0
 
     def look_around(self, caught: list[str]) -> str | None:
         """After a step: evaluate and save if that is due; the reason to stop, if there is one."""
@@ -274,7 +265,7 @@ class Trainer:
         task, ranks = self.task, self.ranks
         if self.sharded is not None:
             task, ranks = self.sharded.wrapped(task), ALONE  # all ranks read all rows, since they run together
-        with state.untouched_random_numbers():
+        with untouched_random_numbers():
             return judge(task, judged, batches, ranks)
 
     def whole_model(self) -> nn.Module:
@@ -333,7 +324,7 @@ class Trainer:
             "total_steps": self.total,
             "data": self.batches.state_dict(),
             "scaler": self.scaler.state_dict(),
-            "random": self.ranks.gather(state.random_state()),
+            "random": self.ranks.gather(random_state()),
             "task": self.task.name,
             "settings": self.all_settings,
             "metrics": self.metrics,
@@ -368,6 +359,6 @@ class Trainer:
         go_to_step(self.schedule, self.progress.step)
         self.metrics = values["metrics"]
         if self.ranks.rank < len(values["random"]):
-            state.load_random_state(values["random"][self.ranks.rank])
+            load_random_state(values["random"][self.ranks.rank])
         if len(values["random"]) != self.ranks.size:
             log.warning("%d ranks go on where %d were: dropout will differ", self.ranks.size, len(values["random"]))

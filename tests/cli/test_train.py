@@ -87,7 +87,7 @@ def test_the_proof_of_going_on(here, capsys, monkeypatch):
     code, out, err = run(capsys, "train", "recipe.toml", "--check-resume")
     assert code == 0, err
     assert out.startswith("exact: 6 steps, and 6 with a break after 3, give ")
-    monkeypatch.setattr("glassformer.train.state.load_random_state", lambda state: None)  # dropout goes elsewhere
+    monkeypatch.setattr("glassformer.train.trainer.load_random_state", lambda state: None)  # dropout goes elsewhere
     code, out, err = run(capsys, "train", "recipe.toml", "--check-resume")
     assert code == 1 and out.startswith("NOT exact: ")
 

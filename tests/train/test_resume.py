@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,8 +20,8 @@ import torch
 import glassformer
 from glassformer import LoraConfig, add_lora
 from glassformer.checkpoints import files
-from glassformer.errors import CheckpointError, InputError
-from glassformer.train import state
+from glassformer.errors import CheckpointError, DamagedFileError, InputError
+from glassformer.train import randomness, state
 from glassformer.train.log import read_log
 from glassformer.train.settings import TrainSettings
 from glassformer.train.trainer import Trainer
@@ -80,12 +81,12 @@ def test_a_checkpoint_is_an_ordinary_one(tmp_path):
 
 
 def test_random_numbers_go_on(tmp_path):
-    state.seed_all(3)
+    randomness.seed_all(3)
     random.gauss(0, 1), np.random.randn(), torch.randn(3)
-    stored = json.loads(json.dumps(state.random_state()))
+    stored = json.loads(json.dumps(randomness.random_state()))
     drawn = random.gauss(0, 1), random.random(), np.random.randn(), torch.randn(5).tolist()
-    state.seed_all(4)
-    state.load_random_state(stored)
+    randomness.seed_all(4)
+    randomness.load_random_state(stored)
     assert (random.gauss(0, 1), random.random(), np.random.randn(), torch.randn(5).tolist()) == drawn
 
 
@@ -143,6 +144,53 @@ def test_other_rows_or_another_run_are_refused(tmp_path):
         Trainer(writer(tmp_path / "vocabulary"), TEXTS, None, settings(tmp_path / "run")).train(resume=True)
     with pytest.raises(InputError, match="is no checkpoint of a training run"):
         Trainer(task, ROWS, None, settings(tmp_path / "other")).train(resume=tmp_path)
+
+
+def test_a_damaged_checkpoint_names_the_one_before_it(tmp_path):
+    def trainer() -> Trainer:
+        return Trainer(classifier(tmp_path / "vocabulary"), ROWS, None, settings(tmp_path / "run", max_steps=3))
+
+    trainer().train()
+    values = tmp_path / "run/checkpoint-3/training_state.json"
+    known = json.loads(values.read_text())
+    values.write_text(json.dumps({name: known[name] for name in known if name != "settings"}))
+    with pytest.raises(DamagedFileError, match=r"lacks settings; without .*checkpoint-3 the run .* .*checkpoint-2$"):
+        trainer().train(resume=True)
+    values.write_text(json.dumps(known))
+    file = tmp_path / "run/checkpoint-3/model.safetensors"
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(DamagedFileError, match=r"is truncated.*; without .*checkpoint-3 the run goes on from"):
+        trainer().train(resume=True)
+    shutil.rmtree(tmp_path / "run/checkpoint-3")
+    assert trainer().train(resume=True).step == 3
+
+
+def test_a_checkpoint_of_another_shape_or_kind_is_refused(tmp_path):
+    folder = tmp_path / "run" / "checkpoint-2"
+    Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
+    wider = Trainer(classifier(tmp_path, num_labels=3), ROWS, None, settings(tmp_path / "other"))
+    with pytest.raises(InputError, match=r"such as classifier.weight: \[2, 16\] in the checkpoint and \[3, 16\] in"):
+        wider.train(resume=folder)
+    adapted = classifier(tmp_path)
+    add_lora(adapted.model)
+    with pytest.raises(InputError, match="holds the whole model that was learning, and here it is an adapter"):
+        Trainer(adapted, ROWS, None, settings(tmp_path / "other")).train(resume=folder)
+
+
+def test_one_run_in_one_folder(tmp_path):
+    def trainer(name: str) -> Trainer:
+        return Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / name, max_steps=2))
+
+    (tmp_path / "run").mkdir()
+    with state.claimed(tmp_path / "run"), pytest.raises(InputError, match="another process is training in"):
+        trainer("run").train()
+    trainer("run").train()
+    classifier(tmp_path).model.save_pretrained(tmp_path / "model")
+    before = (tmp_path / "model/model.safetensors").read_bytes()
+    for resume in (False, True):
+        with pytest.raises(InputError, match=r"holds a model, model.safetensors, which the run would overwrite"):
+            trainer("model").train(resume=resume)
+    assert (tmp_path / "model/model.safetensors").read_bytes() == before
 
 
 def test_rows_that_have_changed_are_told(tmp_path, caplog):
