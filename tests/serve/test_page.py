@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import struct
 import time
 from collections.abc import Iterator
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -156,6 +159,138 @@ def test_links_hold_the_state(chromium, page, explorer):
         assert again.locator("#tab-heads").get_attribute("aria-selected") == "true"
 
 
+@pytest.mark.parametrize(
+    ("view", "change"),
+    [
+        ("predict", lambda page: slide(page, "Temperature", "0.5")),
+        ("whatif", lambda page: (page.locator("#keep-heads").click(), page.get_by_label("2", exact=True).last.check())),
+        ("arcs", lambda page: (slide(page, "Hide weights below", "0.2"), page.get_by_label("Hide special").check())),
+        ("compare", lambda page: (page.fill("#other", "the dog"), page.locator("#run-compare").click())),
+        ("heads", lambda page: (page.get_by_label("Sort by").select_option("entropy"), lowest_first(page))),
+        ("attribute", lambda page: page.get_by_label("Method").select_option("occlusion")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_link_shows_the_same_again(chromium, page, view, change):
+    show(page, view)
+    before = page.inner_text("#panel")
+    change(page)
+    page.wait_for_timeout(50)
+    page.wait_for_selector("main[aria-busy=false]")
+    panel, controls = page.inner_text("#panel"), settings_of(page)
+    for again in opened(chromium, page.url):
+        again.wait_for_selector(f"[data-view={view}]")
+        again.wait_for_selector("main[aria-busy=false]")
+        assert settings_of(again) == controls
+        if view != "predict":  # which tells how the answer changed
+            assert again.inner_text("#panel") == panel
+    assert (panel, view) != (before, "whatif")
+
+
+def slide(page, name: str, value: str) -> None:
+    page.get_by_label(name).evaluate(f"(node) => {{ node.value = {value}; node.dispatchEvent(new Event('input')); }}")
+
+
+def lowest_first(page) -> None:
+    page.get_by_label("lowest first").check()
+
+
+def settings_of(page) -> list:
+    return page.evaluate("[...document.querySelectorAll('#panel input, #panel select')].map((n) => [n.value, n.checked])")
+
+
+def test_heads_are_sorted_both_ways(page, explorer):
+    page.get_by_label("Sort by").select_option("entropy")
+    until(page, "document.querySelectorAll('.sorted .cell').length === 12")
+
+    def values():
+        return [float(each.split()[-1]) for each in page.locator(".cell span").all_inner_texts()]
+
+    assert values() == sorted(values(), reverse=True)
+    lowest_first(page)
+    until(page, "location.hash.includes('lowest=true')")
+    page.wait_for_selector("main[aria-busy=false]")
+    assert values() == sorted(values())
+
+
+def test_the_focus_stays_where_it_is(page):
+    """Whoever uses the keyboard alone does not start again at the top after every choice."""
+    show(page, "heat")
+    page.get_by_role("button", name="Head 2", exact=True).focus()
+    page.keyboard.press("Enter")
+    until(page, "document.querySelector('.told').textContent.includes('Layer 0 Head 2')")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Head 2"
+    page.get_by_label("Theme").focus()
+    page.get_by_label("Theme").select_option("dark")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Theme"
+    assert page.evaluate("document.querySelectorAll('.tokens button[tabindex=\"0\"]').length") == 1
+    page.locator(".tokens button").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    until(page, "location.hash.includes('position=1')")
+
+
+def test_a_cell_is_locked_and_freed(page):
+    show(page, "heat")
+    heat = page.locator("canvas[role=application]")
+    heat.click(position={"x": 150, "y": 120})
+    said = page.inner_text(".told")
+    page.mouse.move(5, 5)
+    assert page.inner_text(".told") == said
+    until(page, "location.hash.includes('cell=')")
+    heat.click(position={"x": 150, "y": 120})
+    assert page.inner_text(".told") == "Layer 0 Head 0"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    until(page, "location.hash.includes('cell=')")
+    page.keyboard.press("Escape")
+    until(page, "!location.hash.includes('cell=')")
+    heat.click(position={"x": 300, "y": 250})
+    page.fill("#text", "the")  # a smaller text than the cell that is locked
+    until(page, "document.querySelectorAll('.token').length === 3")
+    until(page, "document.querySelector('main').getAttribute('aria-busy') === 'false' && location.hash.includes('text=%22the%22')")
+    until(page, "document.querySelector('.told').textContent === 'Layer 0 Head 0'")
+    heat.hover(position={"x": 120, "y": 60})
+    assert "row sum" in page.inner_text(".told")
+
+
+def test_words_are_put_in_as_they_are(page):
+    said = page.evaluate("import('/words.js').then((words) => words.say('oneOf', '$&', \"$'\"))")
+    assert said == "Layer $& Head $'"
+
+
+def test_a_server_that_is_gone_is_told(chromium, explorer):
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(explorer[1])
+    page.wait_for_selector("html[data-ready=yes]")
+    page.route("**/api/**", lambda route: route.abort())
+    page.click("#tab-lens")
+    until(page, "document.querySelector('.error').textContent.includes('is glass explore still running')")
+    context.close()
+
+
+@torch.no_grad()
+def test_two_texts_side_by_side(page, hostile_subject):
+    show(page, "compare")
+    page.get_by_label("Other model").select_option("0")
+    page.fill("#other", "the dog sat")
+    page.keyboard.press("Enter")
+    until(page, "/^2: .*the dog sat$/.test([...document.querySelectorAll('#panel h2')].at(-1).textContent)")
+    page.wait_for_selector("main[aria-busy=false]")
+    heats = page.locator("#panel canvas[role=application]")
+    for place, text in ((0, TEXT), (1, "the dog sat")):
+        heats.nth(place).focus()
+        for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+            page.keyboard.press(key)
+        said = page.locator("#panel .columns .told").nth(place).inner_text()
+        value = float(re.search(r": ([\d.e-]+) \(row sum", said)[1])
+        assert value == pytest.approx(hostile_subject.read(text).weights(0, [0])[0, 1, 1].item(), rel=2e-5)
+    assert "CKA needs texts with the same number of tokens" in page.inner_text("#panel")
+    page.locator("table button").first.click()
+    until(page, "/layer=|heads=/.test(location.hash)")
+
+
 def test_typing_shows_tokens_at_once_and_then_reads(page):
     page.fill("#text", "the dog")
     until(page, "document.querySelectorAll('.token').length === 4")
@@ -191,16 +326,40 @@ def test_everything_has_a_name(page):
         assert not nameless, (view, nameless)
 
 
-def test_files_can_be_saved(page):
+def saved(page, name: str) -> bytes:
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=name, exact=True).click()
+    return waiting.value.path().read_bytes()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_is_saved_as_a_picture(page, view):
+    show(page, view)
+    drawing = saved(page, "SVG").decode()
+    texts = ["".join(node.itertext()) for node in ElementTree.fromstring(drawing).iter("{http://www.w3.org/2000/svg}text")]
+    assert "<script" not in drawing
+    wanted = {"generate": "This model does not write.", "anatomy": "embeddings", "predict": "probability"}
+    wanted |= {"heads": "Layer 0 Head 0", "compare": "probability"}  # their tokens are dots of a canvas
+    assert any(text.startswith(wanted.get(view, "cat")) for text in texts), texts
+    picture = saved(page, "PNG")
+    assert picture.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", picture[16:24])
+    assert (width > 300, height > 50) == (True, True)
+    colours = page.evaluate(
+        """async (bytes) => {
+            const picture = await createImageBitmap(new Blob([Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0))]));
+            const pen = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
+            pen.drawImage(picture, 0, 0);
+            return new Set(new Uint32Array(pen.getImageData(0, 0, picture.width, picture.height).data.buffer)).size;
+        }""",
+        base64.b64encode(picture).decode(),
+    )
+    assert colours > 5  # it is not blank
+
+
+def test_the_page_is_saved_whole(page):
     show(page, "arcs")
-    for name in ("HTML", "PNG", "SVG", "JSON"):
-        with page.expect_download() as waiting:
-            page.get_by_role("button", name=name, exact=True).click()
-        content = waiting.value.path().read_bytes()
-        assert len(content) > 200
-        if name == "SVG":
-            assert b"<script" not in content
-            assert content.startswith(b"<svg")
+    assert b"Content-Security-Policy" in saved(page, "HTML")
 
 
 def test_the_numbers_of_a_view_are_saved(page):
@@ -211,21 +370,16 @@ def test_the_numbers_of_a_view_are_saved(page):
         ("attribute", "scores"),
     ):
         show(page, view)
-        with page.expect_download() as waiting:
-            page.get_by_role("button", name="JSON", exact=True).click()
-        saved = json.loads(waiting.value.path().read_text(encoding="utf-8"))
-        assert (saved["view"], saved["text"]) == (view, TEXT)
-        assert f'"{has}": ' in json.dumps(saved["found"])
+        found = json.loads(saved(page, "JSON"))
+        assert (found["view"], found["text"]) == (view, TEXT)
+        assert f'"{has}": ' in json.dumps(found["found"])
 
 
-def test_what_cannot_be_saved_is_told(page):
-    show(page, "anatomy")
-    page.get_by_role("button", name="PNG", exact=True).click()
-    assert "no such drawing" in page.inner_text(".error")
-    show(page, "compare")
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name="SVG", exact=True).click()
-    assert waiting.value.path().read_text(encoding="utf-8").count("<rect") == 16  # of every layer with every other
+def test_a_heat_map_is_saved_cell_by_cell(page):
+    show(page, "heat")
+    assert saved(page, "SVG").count(b"<rect") > 100
+    values = json.loads(saved(page, "JSON"))["found"]["weights"]
+    assert sum(values) == pytest.approx(len(values) ** 0.5, abs=1e-4)  # every row sums to 1
 
 
 def test_generation_plays(chromium, writer):
@@ -243,7 +397,7 @@ def test_heads_of_several_layers_can_be_switched_off_together(page, hostile_subj
     show(page, "whatif")
     page.locator("#keep-heads").click()
     page.get_by_label("Layer", exact=True).select_option("2")
-    until(page, "document.querySelector('#panel .hint').textContent.includes('0.0 × 0')")
+    until(page, "document.querySelector('#panel').textContent.includes('0.0 × 0')")
     page.locator("main[aria-busy=false]").wait_for()
     mask = torch.ones(3, 4)
     mask[0, 0] = mask[2, 0] = 0

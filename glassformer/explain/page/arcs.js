@@ -1,13 +1,15 @@
 // The head view: every token on both sides, and lines as strong as the weights between them.
 
-import { make, exact, visible } from "./build.js";
+import { choice, exact, make, markup, slider, tick, visible } from "./build.js";
 import { clipped, colour, headColour, onTheme, paper } from "./paint.js";
 import { say } from "./words.js";
 
 const LEVELS = 12; // of opacity: lines of one level are drawn together
 
 export class Arcs {
-  constructor(root) {
+  // kept(locked) is called when a token is locked or freed
+  constructor(root, kept = () => {}) {
+    this.kept = kept;
     this.base = make("canvas", { "aria-hidden": "true" });
     this.labels = make("canvas", { "aria-hidden": "true" });
     this.top = make("canvas", { tabIndex: 0, role: "application" });
@@ -26,7 +28,7 @@ export class Arcs {
     this.top.addEventListener("click", (event) => this.lock(this.find(event)));
     this.top.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.draw()).observe(root);
-    onTheme(() => this.draw());
+    onTheme(root, () => this.draw());
   }
 
   // sides: {left, right} tokens; special: {left, right} booleans; second: where the second sentence starts, or null
@@ -34,6 +36,7 @@ export class Arcs {
     const moved = this.left?.length !== left.length;
     Object.assign(this, { left, right, special, second, heads });
     if (moved) this.locked = this.cursor = null;
+    if (this.locked && !(this.locked.place < this[this.locked.side]?.length)) this.locked = null;
     this.top.setAttribute("aria-label", `${say("arcsOf")}. ${say("keysHelp")}`);
     this.draw();
   }
@@ -154,6 +157,7 @@ export class Arcs {
   lock(found) {
     const same = this.locked && found?.side === this.locked.side && found?.place === this.locked.place;
     this.locked = same ? null : found;
+    this.kept(this.locked);
     this.over();
   }
 
@@ -171,6 +175,7 @@ export class Arcs {
     else if (event.key === "Escape") this.locked = this.cursor = null;
     else return;
     event.preventDefault();
+    this.kept(this.locked);
     this.over();
   }
 
@@ -185,7 +190,6 @@ export class Arcs {
   // The same drawing as SVG text.
   svg() {
     const parts = [];
-    const escape = (text) => text.replace(/[<>&"]/g, (c) => `&#${c.charCodeAt(0)};`);
     for (const { head, weights, columns } of this.heads) {
       for (let i = 0; i < this.left.length; i++) for (let j = 0; j < this.right.length; j++) {
         const weight = weights[i * columns + j];
@@ -196,9 +200,21 @@ export class Arcs {
     }
     for (const [tokens, x, anchor] of [[this.left, this.column - 6, "end"], [this.right, this.width - this.column + 6, "start"]]) {
       tokens.forEach((token, place) => parts.push(
-        `<text x="${x}" y="${this.y(place)}" dy="0.35em" text-anchor="${anchor}">${escape(visible(token))}</text>`));
+        `<text x="${x}" y="${this.y(place)}" dy="0.35em" text-anchor="${anchor}">${markup(visible(token))}</text>`));
     }
     return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${this.width} ${this.height}" ` +
       `font-family="sans-serif" font-size="13">${parts.join("")}</svg>`;
   }
+}
+
+// What steers the lines: settings are {threshold, hideSpecial, filter}; the filter is for pairs of sentences.
+export function arcsControls(settings, isPair, changed) {
+  const [a, b] = [say("sentenceA"), say("sentenceB")];
+  const ways = [["all", say("all")], ["aa", `${a} → ${a}`], ["ab", `${a} → ${b}`], ["ba", `${b} → ${a}`], ["bb", `${b} → ${b}`]];
+  return [
+    slider(say("threshold"), { low: 0, high: 0.5, step: 0.01, value: settings.threshold, shown: (v) => v.toFixed(2) },
+      (threshold) => changed({ threshold })),
+    tick(say("hideSpecial"), settings.hideSpecial, (hideSpecial) => changed({ hideSpecial })),
+    isPair ? choice(say("show"), ways, settings.filter, (filter) => changed({ filter })) : null,
+  ];
 }

@@ -22,6 +22,32 @@ export function visible(token) {
   return harmless(token).replace(/^ +| +$/g, (spaces) => "·".repeat(spaces.length)) || "∅";
 }
 
+// Text as markup may hold it.
+export function markup(text) {
+  return text.replace(/[<>&"]/g, (c) => `&#${c.charCodeAt(0)};`);
+}
+
+const REACHED = "button, select, input, textarea, canvas, summary";
+
+// Put other children into a place; what had the focus has it again, if it is still there.
+export function refill(place, ...children) {
+  const at = [...place.querySelectorAll(REACHED)].indexOf(document.activeElement);
+  place.replaceChildren(...children.filter((child) => child !== null));
+  if (at >= 0) place.querySelectorAll(REACHED)[at]?.focus();
+}
+
+// Many buttons as one stop of the Tab key: arrow keys lead from one to the next.
+export function rove(place) {
+  place.addEventListener("keydown", (event) => {
+    const all = [...place.querySelectorAll("button")];
+    const at = all.indexOf(document.activeElement);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    all[to]?.focus();
+  });
+}
+
 export function labelled(label, input) {
   input.setAttribute("aria-label", label);
   return make("label", { className: "field" }, make("span", { textContent: label }), input);

@@ -1,10 +1,11 @@
 // The grid of all heads, a small picture of each; sorted by layer or by what the heads do.
 
-import { make } from "./build.js";
-import { onTheme, paper, picture, ramp } from "./paint.js";
+import { button, make } from "./build.js";
+import { headName, onTheme, paper, picture, ramp } from "./paint.js";
 import { say } from "./words.js";
 
-const [SMALLEST, LARGEST, AROUND] = [14, 64, 12]; // pixels of a picture, and of what stands around it
+const [SMALLEST, LARGEST] = [16, 64]; // pixels of a picture
+const [AROUND, CLOSE, NARROW] = [12, 6, 500]; // pixels around it; on a narrow screen; what is narrow
 
 export class Grid {
   // chosen(layer, head, several) is called when a head is chosen; several: it joins those chosen already
@@ -13,9 +14,10 @@ export class Grid {
     this.root.classList.add("scrolled");
     this.chosen = chosen;
     this.order = "layer";
+    this.lowest = false; // whether the lowest come first
     this.cells = [];
     this.root.addEventListener("keydown", (event) => this.key(event));
-    onTheme(() => this.paint());
+    onTheme(root, () => this.paint());
     new ResizeObserver(() => this.paint()).observe(root);
   }
 
@@ -27,7 +29,8 @@ export class Grid {
 
   arrange() {
     const cells = this.heads.map((head, place) => ({ ...head, place }));
-    if (this.order !== "layer") cells.sort((a, b) => b.measures[this.order] - a.measures[this.order]);
+    const sign = this.lowest ? -1 : 1;
+    if (this.order !== "layer") cells.sort((a, b) => sign * (b.measures[this.order] - a.measures[this.order]));
     const layers = this.order === "layer" ? [...new Set(cells.map((cell) => cell.layer))] : [null];
     this.cells = [];
     this.widest = Math.max(...layers.map((layer) => cells.filter((cell) => cell.layer === layer).length));
@@ -48,7 +51,7 @@ export class Grid {
 
   button(cell) {
     const values = Object.entries(cell.measures ?? {}).map(([name, value]) => `${say(name)} ${value.toFixed(3)}`);
-    const label = `${say("layer")} ${cell.layer} ${say("head")} ${cell.head}`;
+    const label = say("oneOf", cell.layer, cell.head);
     cell.canvas = make("canvas", { "aria-hidden": "true" });
     return make("button", {
       type: "button", className: "cell", tabIndex: -1, title: [label, ...values].join("\n"),
@@ -73,8 +76,10 @@ export class Grid {
 
   // How wide a picture can be so that the heads of a layer stand in one row.
   side() {
+    const close = this.root.clientWidth < NARROW;
+    this.root.classList.toggle("close", close);
     const room = Math.floor((this.root.clientWidth - 32) / this.widest);
-    return Math.max(SMALLEST, Math.min(LARGEST, room - AROUND));
+    return Math.max(SMALLEST, Math.min(LARGEST, room - (close ? CLOSE : AROUND)));
   }
 
   // chosen heads: [[layer, head], ...]
@@ -94,11 +99,30 @@ export class Grid {
   key(event) {
     const at = this.cells.findIndex(({ button }) => button === document.activeElement);
     if (at < 0) return;
-    const wide = this.order === "layer" ? this.cells.filter(({ layer }) => layer === this.cells[at].layer).length : 12;
+    const height = this.cells[at].button.offsetTop;
+    const wide = this.cells.filter(({ button }) => button.offsetTop === height).length; // as many as stand in one row
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: wide, ArrowUp: -wide }[event.key];
     const next = step && this.cells[at + step];
     if (!next) return;
     event.preventDefault();
     next.button.focus();
   }
+}
+
+// The heads of a layer that are chosen after a click on one of them: it joins the others, leaves them, or stands alone.
+export function chosenWith(heads, head, joins) {
+  if (!joins) return [head];
+  if (!heads.includes(head)) return [...heads, head];
+  return heads.length > 1 ? heads.filter((each) => each !== head) : heads;
+}
+
+// A button for each head of a layer, in the colour of its lines.
+export function headChips(heads, chosen, pressed) {
+  return make("div", { className: "headlist", role: "group", "aria-label": say("heads") }, ...heads.map((head) => {
+    const chip = button(String(head), () => pressed(head), {
+      className: "chip", "aria-pressed": String(chosen.includes(head)), "aria-label": say("head", head),
+    });
+    chip.style.setProperty("--own", `var(--${headName(head)})`);
+    return chip;
+  }));
 }

@@ -1,6 +1,6 @@
 // The heat-map: one cell for each weight, with its exact value under the pointer or the keys.
 
-import { make, exact, visible } from "./build.js";
+import { exact, make, markup, visible } from "./build.js";
 import { clipped, colour, onTheme, paper, picture, ramp } from "./paint.js";
 import { say } from "./words.js";
 
@@ -9,7 +9,9 @@ const HIGHEST = 80; // of the names above the columns
 const SLANT = 44; // room on the right for the slanted names of the last columns
 
 export class Heat {
-  constructor(root) {
+  // kept(cell) is called when a cell is locked or freed
+  constructor(root, kept = () => {}) {
+    this.kept = kept;
     this.base = make("canvas", { "aria-hidden": "true" });
     this.top = make("canvas", { tabIndex: 0, role: "application" });
     this.told = make("p", { className: "told", role: "status", "aria-live": "polite" });
@@ -21,19 +23,19 @@ export class Heat {
     this.locked = false;
     this.top.addEventListener("mousemove", (event) => this.locked || this.point(this.find(event)));
     this.top.addEventListener("mouseleave", () => this.locked || this.point(null));
-    this.top.addEventListener("click", (event) => {
-      this.locked = false;
-      this.point(this.find(event));
-      this.locked = this.cursor !== null;
-    });
+    this.top.addEventListener("click", (event) => this.lock(this.find(event)));
     this.top.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.draw()).observe(root);
-    onTheme(() => this.draw());
+    onTheme(this.root, () => this.draw());
   }
 
-  show({ weights, rows, columns, left, right, name }) {
-    if (rows !== this.rows || columns !== this.columns) this.cursor = null;
-    Object.assign(this, { weights, rows, columns, left, right, name });
+  // sums: whether rows are shares of a whole, between tokens; otherwise each cell stands for itself, between names
+  show({ weights, rows, columns, left, right, name, sums = true }) {
+    Object.assign(this, { weights, rows, columns, left, right, name, sums });
+    if (this.cursor && !(this.cursor[0] < rows && this.cursor[1] < columns)) {
+      this.cursor = null;
+      this.locked = false;
+    }
     this.top.setAttribute("aria-label", `${say("heatOf")}: ${name}. ${say("keysHelp")}`);
     this.draw();
   }
@@ -115,8 +117,9 @@ export class Heat {
     let sum = 0;
     for (let j = 0; j < this.columns; j++) sum += this.weights[row * this.columns + j];
     const value = this.weights[row * this.columns + column];
-    return `${this.name}: ${row} ${visible(this.left[row])} → ${column} ${visible(this.right[column])}: ` +
-      `${exact(value)} (${say("rowSum")} ${sum.toFixed(5)})`;
+    const name = (names, place) => (this.sums ? `${place} ${visible(names[place])}` : names[place]);
+    return `${this.name}: ${name(this.left, row)} → ${name(this.right, column)}: ${exact(value)}` +
+      (this.sums ? ` (${say("rowSum")} ${sum.toFixed(5)})` : "");
   }
 
   find(event) {
@@ -133,24 +136,33 @@ export class Heat {
     this.over();
   }
 
+  // Lock a cell, or free it if it is locked already.
+  lock(found) {
+    const same = this.locked && found?.[0] === this.cursor?.[0] && found?.[1] === this.cursor?.[1];
+    this.cursor = same ? null : found;
+    this.locked = this.cursor !== null;
+    this.kept(this.locked ? this.cursor : null);
+    this.over();
+  }
+
   key(event) {
     if (!this.weights) return;
     const moves = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-    if (event.key === "Escape") this.cursor = null;
+    if (event.key === "Escape") this.lock(null);
+    else if (event.key === "Enter" || event.key === " ") this.lock(this.cursor);
     else if (event.key in moves) {
       const [down, right] = moves[event.key];
       const [row, column] = this.cursor ?? [-down, -right];
       const within = (value, size) => Math.max(0, Math.min(size - 1, value));
       this.cursor = [within(row + down, this.rows), within(column + right, this.columns)];
+      if (this.locked) this.kept(this.cursor);
+      this.over();
     } else return;
-    this.locked = this.cursor !== null;
     event.preventDefault();
-    this.over();
   }
 
   svg() {
     const parts = [];
-    const escape = (text) => text.replace(/[<>&"]/g, (c) => `&#${c.charCodeAt(0)};`);
     const size = 14;
     for (let i = 0; i < this.rows; i++) for (let j = 0; j < this.columns; j++) {
       const level = this.level(this.weights[i * this.columns + j]);
@@ -158,9 +170,9 @@ export class Heat {
         `<rect x="${100 + j * size}" y="${80 + i * size}" width="${size}" height="${size}" fill="#1f5fa8" fill-opacity="${level.toFixed(3)}"/>`);
     }
     this.left.forEach((token, i) => parts.push(
-      `<text x="94" y="${80 + (i + 0.5) * size}" dy="0.35em" text-anchor="end">${escape(visible(token))}</text>`));
+      `<text x="94" y="${80 + (i + 0.5) * size}" dy="0.35em" text-anchor="end">${markup(visible(token))}</text>`));
     this.right.forEach((token, j) => parts.push(
-      `<text transform="translate(${100 + (j + 0.5) * size} 74) rotate(-60)">${escape(visible(token))}</text>`));
+      `<text transform="translate(${100 + (j + 0.5) * size} 74) rotate(-60)">${markup(visible(token))}</text>`));
     return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${110 + this.columns * size} ${90 + this.rows * size}" ` +
       `font-family="sans-serif" font-size="11">${parts.join("")}</svg>`;
   }

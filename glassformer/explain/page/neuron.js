@@ -1,10 +1,11 @@
 // The neuron view: one query, every key, their product element by element, and how the weight comes out of it.
 
-import { make, exact, visible } from "./build.js";
-import { clipped, colour, onTheme, paper, triple } from "./paint.js";
+import { exact, make, visible } from "./build.js";
+import { clipped, colour, onTheme, paper, SvgPen } from "./paint.js";
 import { say } from "./words.js";
 
-const ROW = 18;
+const [ROW, CELL, MIDDLE] = [18, 13, 7]; // pixels from row to row, of a cell, and down to where its text stands
+const TOP = 64; // where the rows begin
 
 // The steps from a query and the keys to the weights, computed anew here.
 export function steps({ query, keys, bias, hidden, scale, columns }) {
@@ -28,12 +29,13 @@ export class Neuron {
     this.canvas = make("canvas", { tabIndex: 0, role: "application" });
     this.told = make("p", { className: "told", role: "status", "aria-live": "polite" });
     this.sum = make("p", { className: "hint" });
-    root.append(make("p", { className: "formula", textContent: say("formula") }), this.told,
-      make("div", { className: "layers scrolled" }, this.canvas), this.sum);
+    this.formula = make("p", { className: "formula" });
+    root.append(this.formula, this.told, make("div", { className: "layers scrolled" }, this.canvas), this.sum,
+      make("p", { className: "hint", textContent: say("rowsHelp") }));
     this.root = root;
     this.canvas.addEventListener("mousemove", (event) => {
       const box = this.canvas.getBoundingClientRect();
-      this.point(Math.floor(((event.clientY - box.top) * (this.height / box.height) - this.top) / ROW));
+      this.point(Math.floor(((event.clientY - box.top) * (this.height / box.height) - TOP) / ROW));
     });
     this.canvas.addEventListener("keydown", (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -42,7 +44,7 @@ export class Neuron {
       this.point((this.cursor ?? -step) + step);
     });
     new ResizeObserver(() => this.draw()).observe(root);
-    onTheme(() => this.draw());
+    onTheme(root, () => this.draw());
   }
 
   // data: query (D), keys (S x D), bias (S) or null, hidden (S) or null, scale, weights (S), right (tokens), token
@@ -55,71 +57,75 @@ export class Neuron {
       off = Math.max(off, Math.abs(weight - data.weights[j]));
       sum += weight;
     });
+    this.formula.textContent = say(data.bias ? "formulaBias" : "formula", data.scale.toPrecision(4));
     this.sum.textContent = say("addsUp", sum.toFixed(6), off.toExponential(1));
-    this.canvas.setAttribute("aria-label", `${say("neuronOf")}: ${visible(data.token)}`);
+    this.canvas.setAttribute("aria-label", `${say("neuronOf")}: ${visible(data.token)}. ${say("rowsHelp")}`);
     this.draw();
   }
 
   draw() {
     if (!this.data || !this.root.isConnected) return;
-    const { query, keys, bias, hidden, right, weights } = this.data;
-    const size = query.length;
-    this.top = 44;
-    const room = Math.max(680, this.root.clientWidth || 800);
-    const label = 90, numbers = bias ? 420 : 340;
-    const strip = (room - label - numbers - 30) / 2;
-    this.width = room;
-    this.height = this.top + right.length * ROW + 6;
-    const pen = paper(this.canvas, this.width, this.height);
-    const largest = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
-    const [mostQ, mostK] = [largest(query), largest(keys)];
-    const cells = (values, x, y, width, most) => {
-      const each = width / size;
-      for (let d = 0; d < size; d++) {
-        pen.fillStyle = this.tint(values(d) / most);
-        pen.fillRect(x + d * each, y, Math.max(0.7, each - (each > 4 ? 0.6 : 0)), ROW - 5);
-      }
-    };
-    pen.font = "12px system-ui, sans-serif";
-    pen.textBaseline = "middle";
-    pen.fillStyle = colour("soft");
-    const columns = [[say("keys"), label + strip / 2], [say("product"), label + strip * 1.5 + 10]];
-    const start = label + 2 * strip + 20, each = numbers / (bias ? 5 : 4);
-    const heads = ["q·k", ...(bias ? [say("bias")] : []), say("scaled"), say("weight")];
-    pen.textAlign = "center";
-    columns.forEach(([name, x]) => pen.fillText(name, x, this.top - 8));
-    pen.textAlign = "right";
-    heads.forEach((name, i) => pen.fillText(name, start + (i + 1) * each, this.top - 8));
-    pen.fillStyle = colour("ink");
-    pen.fillText(clipped(pen, visible(this.data.token), label - 8), label - 6, 14);
-    cells((d) => query[d], label, 6, strip, mostQ);
-    pen.fillStyle = colour("soft");
-    pen.textAlign = "left";
-    pen.fillText(say("queries"), label + strip + 10, 14);
-    right.forEach((token, j) => {
-      const y = this.top + j * ROW;
-      if (j === this.cursor) {
-        pen.fillStyle = colour("mark");
-        pen.fillRect(0, y - 2, this.width, ROW);
-      }
-      pen.fillStyle = colour(hidden?.[j] ? "line" : "ink");
-      pen.textAlign = "right";
-      pen.fillText(clipped(pen, visible(token), label - 8), label - 6, y + ROW / 2 - 3);
-      cells((d) => keys[j * size + d], label, y, strip, mostK);
-      cells((d) => query[d] * keys[j * size + d], label + strip + 10, y, strip, mostQ * mostK);
-      pen.fillStyle = colour(hidden?.[j] ? "line" : "ink");
-      const values = [this.found.dots[j], ...(bias ? [bias[j]] : []), this.found.scores[j]].map((value) => value.toFixed(3));
-      values.push(hidden?.[j] ? say("hiddenKey") : exact(weights[j]));
-      values.forEach((value, i) => pen.fillText(value, start + (i + 1) * each, y + ROW / 2 - 3));
-      pen.fillStyle = colour("strong");
-      pen.fillRect(start + values.length * each + 6, y + 2, Math.max(0, (this.width - start - values.length * each - 12) * weights[j]), ROW - 9);
-    });
+    this.width = Math.max(340, this.root.clientWidth || 800);
+    this.height = TOP + this.data.right.length * ROW + 6;
+    this.paint(paper(this.canvas, this.width, this.height));
     this.told.textContent = this.cursor === null ? "" : this.sentence(this.cursor);
   }
 
-  tint(level) {
-    const [r, g, b] = triple(colour(level < 0 ? "minus" : "strong"));
-    return `rgb(${r} ${g} ${b} / ${Math.min(1, Math.abs(level)) ** 0.8})`;
+  // The whole picture: the query, then a row for each key with its product, its scores, its weight and a bar as long.
+  paint(pen) {
+    const { query, keys, bias, hidden, right, weights, token } = this.data;
+    const size = query.length, narrow = this.width < 680;
+    const [label, each, bar] = narrow ? [66, bias ? 50 : 56, 0] : [90, 80, 120];
+    const heads = ["q·k", ...(bias ? [say("bias")] : []), say("scaled"), say("weight")];
+    const strip = (this.width - label - heads.length * each - bar - 20) / 2;
+    const second = label + strip + 10, numbers = second + strip;
+    const largest = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
+    const most = { query: largest(query), key: largest(keys), product: largest(keys.map((key, i) => key * query[i % size])) };
+    const [plus, minus, ink, soft, faint] = ["strong", "minus", "ink", "soft", "line"].map(colour);
+    const cells = (value, top, x, y) => {
+      const wide = strip / size;
+      for (let d = 0; d < size; d++) {
+        const level = value(d) / top;
+        pen.fillStyle = level < 0 ? minus : plus;
+        pen.globalAlpha = Math.min(1, Math.abs(level)) ** 0.8;
+        pen.fillRect(x + d * wide, y, Math.max(0.7, wide - (wide > 4 ? 0.6 : 0)), CELL);
+      }
+      pen.globalAlpha = 1;
+    };
+    const write = (text, x, y, align, ground) => {
+      pen.textAlign = align;
+      pen.fillStyle = ground;
+      pen.fillText(text, x, y);
+    };
+    pen.font = `${narrow ? 11 : 12}px system-ui, sans-serif`;
+    pen.textBaseline = "middle";
+    write(say("queries"), label, 8, "left", soft);
+    write(clipped(pen, visible(token), label - 8), label - 6, 18 + MIDDLE, "right", ink);
+    cells((d) => query[d], most.query, label, 18);
+    write(say("keys"), label, TOP - 10, "left", soft);
+    write(say("product"), second, TOP - 10, "left", soft);
+    heads.forEach((name, i) => write(name, numbers + (i + 1) * each, TOP - 10, "right", soft));
+    right.forEach((other, j) => {
+      const y = TOP + j * ROW, shade = hidden?.[j] ? faint : ink;
+      if (j === this.cursor) {
+        pen.fillStyle = colour("mark");
+        pen.fillRect(0, y - (ROW - CELL) / 2, this.width, ROW);
+      }
+      write(clipped(pen, visible(other), label - 8), label - 6, y + MIDDLE, "right", shade);
+      cells((d) => keys[j * size + d], most.key, label, y);
+      cells((d) => query[d] * keys[j * size + d], most.product, second, y);
+      const values = [this.found.dots[j], ...(bias ? [bias[j]] : []), this.found.scores[j]].map((value) => value.toFixed(narrow ? 2 : 3));
+      values.push(hidden?.[j] ? say("hiddenKey") : narrow ? weights[j].toFixed(5) : exact(weights[j]));
+      values.forEach((value, i) => write(value, numbers + (i + 1) * each, y + MIDDLE, "right", shade));
+      pen.fillStyle = plus;
+      if (bar && !hidden?.[j]) pen.fillRect(numbers + heads.length * each + 8, y + 2, (bar - 12) * weights[j], CELL - 4);
+    });
+  }
+
+  svg() {
+    const pen = new SvgPen(this.width, this.height);
+    this.paint(pen);
+    return pen.svg();
   }
 
   sentence(j) {

@@ -1,11 +1,11 @@
 // A page that stands alone: head view, model view, neuron view, or all of them.
 
-import { Arcs } from "./arcs.js";
-import { button, choice, make, slider, tick, visible } from "./build.js";
-import { Grid } from "./grid.js";
+import { Arcs, arcsControls } from "./arcs.js";
+import { button, choice, make, refill, tick, visible } from "./build.js";
+import { chosenWith, Grid, headChips } from "./grid.js";
 import { Heat } from "./heat.js";
 import { Neuron } from "./neuron.js";
-import { colour, headColour } from "./paint.js";
+import { colour, dress } from "./paint.js";
 import { download, downloadPng } from "./save.js";
 import { PageSource } from "./source.js";
 import { say, speak } from "./words.js";
@@ -17,12 +17,13 @@ class Page {
     this.source = source;
     this.about = source.about;
     this.root = root;
-    this.kind = Object.keys(this.about.attention)[0];
-    const listed = this.list();
-    this.layer = listed.some(({ layer }) => layer === this.about.layer) ? this.about.layer : listed[0].layer;
-    this.heads = (this.about.heads ?? []).filter((head) => this.headsOf(this.layer).includes(head));
-    if (!this.heads.length) this.heads = this.about.view === "head" ? this.headsOf(this.layer) : this.headsOf(this.layer).slice(0, 1);
+    this.settings = { threshold: 0.02, hideSpecial: false, filter: "all" };
     this.query = 0;
+    this.kind = Object.keys(this.about.attention)[0];
+    this.layer = this.layers().includes(this.about.layer) ? this.about.layer : this.layers()[0];
+    const asked = (this.about.heads ?? []).filter((head) => this.headsOf(this.layer).includes(head));
+    const all = this.headsOf(this.layer);
+    this.heads = asked.length ? asked : this.about.view === "head" ? all : all.slice(0, 1);
   }
 
   get part() {
@@ -36,13 +37,18 @@ class Page {
     });
   }
 
+  layers() {
+    return [...new Set(this.list().map(({ layer }) => layer))];
+  }
+
   headsOf(layer) {
     return this.list().filter((each) => each.layer === layer).map(({ head }) => head);
   }
 
   build() {
-    const { view } = this.about;
+    const { view, vectors } = this.about;
     this.root.className = view;
+    this.bar = make("div", { className: "controls", role: "group", "aria-label": say("settings") });
     const parts = [];
     const section = (title, fill) => {
       const inner = make("div");
@@ -52,83 +58,61 @@ class Page {
     if (view === "model" || view === "see") this.grid = section(say("allHeads"), (root) =>
       new Grid(root, (layer, head, several) => this.choose(layer, head, several)));
     if (view !== "neuron") this.arcs = section(say("headView"), (root) => new Arcs(root));
-    if (view !== "head" && view !== "neuron") this.heat = section(say("heatMap"), (root) => new Heat(root));
-    if (this.about.vectors) this.neuron = section(say("neuronView"), (root) => {
+    if (view === "model" || view === "see") this.heat = section(say("heatMap"), (root) => new Heat(root));
+    if (vectors) this.neuron = section(say("neuronView"), (root) => {
       this.queryPicker = make("div", { className: "controls" });
       root.append(this.queryPicker);
       return new Neuron(root);
     });
-    this.root.replaceChildren(this.controls(), ...parts);
+    this.root.replaceChildren(this.bar, ...parts);
     this.showGrid();
     this.show();
   }
 
   controls() {
     const kinds = Object.keys(this.about.attention);
-    const bar = make("div", { className: "controls", role: "group" });
-    if (kinds.length > 1) bar.append(choice(say("attention"), kinds.map((kind) => [kind, say(kind)]), this.kind, (kind) => {
-      this.kind = kind;
-      this.layer = this.list()[0].layer;
-      this.heads = this.headsOf(this.layer).slice(0, 1);
-      this.build();
-    }));
-    const layers = [...new Set(this.list().map(({ layer }) => layer))];
-    bar.append(choice(say("layer"), layers.map((layer) => [layer, layer]), this.layer, (layer) => {
-      this.layer = Number(layer);
-      this.heads = this.heads.filter((head) => this.headsOf(this.layer).includes(head));
-      if (!this.heads.length) this.heads = this.headsOf(this.layer).slice(0, 1);
-      this.build();
-    }));
-    bar.append(make("div", { className: "headlist", role: "group", "aria-label": say("heads") },
-      ...this.headsOf(this.layer).map((head) => {
-        const pick = button(String(head), (event) => this.choose(this.layer, head, !event.altKey), {
-          className: "chip", "aria-pressed": String(this.heads.includes(head)),
-        });
-        pick.dataset.head = head;
-        pick.style.setProperty("--own", headColour(head));
-        return pick;
-      })));
-    if (this.part.second !== null && this.part.second !== undefined) {
-      const [a, b] = [say("sentenceA"), say("sentenceB")];
-      bar.append(choice(say("show"), [["all", say("all")], ["aa", `${a} → ${a}`], ["ab", `${a} → ${b}`], ["ba", `${b} → ${a}`],
-        ["bb", `${b} → ${b}`]], "all", (filter) => this.change(this.arcs, { filter })));
-    }
-    if (this.about.view !== "neuron") {
-      bar.append(slider(say("threshold"), { low: 0, high: 0.5, step: 0.01, value: 0.02, shown: (v) => v.toFixed(2) },
-        (threshold) => this.change(this.arcs, { threshold })));
-      bar.append(tick(say("hideSpecial"), false, (hideSpecial) => this.change(this.arcs, { hideSpecial })));
-    }
-    if (this.about.view === "model" || this.about.view === "see") {
-      bar.append(tick(say("logScale"), false, (log) => this.change(this.heat, { log })));
-    }
-    bar.append(this.exports());
-    return bar;
+    refill(this.bar,
+      kinds.length > 1 ? choice(say("attention"), kinds.map((kind) => [kind, say(kind)]), this.kind, (kind) => {
+        this.kind = kind;
+        this.turnTo(this.layers()[0]);
+        this.showGrid();
+      }) : null,
+      choice(say("layer"), this.layers().map((layer) => [layer, layer]), this.layer, (layer) => this.turnTo(Number(layer))),
+      headChips(this.headsOf(this.layer), this.heads, (head) => this.choose(this.layer, head, true)),
+      ...(this.arcs ? arcsControls(this.settings, typeof this.part.second === "number", (changes) => {
+        Object.assign(this.arcs, Object.assign(this.settings, changes));
+        this.arcs.draw();
+      }) : []),
+      this.heat ? tick(say("logScale"), this.heat.log, (log) => {
+        this.heat.log = log;
+        this.heat.draw();
+      }) : null,
+      this.exports());
   }
 
   exports() {
-    const canvas = () => (this.arcs ? this.arcs.picture() : this.neuron.canvas);
+    const shown = this.arcs ?? this.neuron;
     return make("div", { className: "exports", role: "group", "aria-label": say("export") },
-      button("PNG", () => downloadPng("attention.png", canvas(), colour("paper"))),
-      ...(this.arcs ? [button("SVG", () => download("attention.svg", this.arcs.svg(), "image/svg+xml"))] : []),
+      button("PNG", () => downloadPng("attention.png", this.arcs ? this.arcs.picture() : this.neuron.canvas, colour("paper"))),
+      button("SVG", () => download("attention.svg", shown.svg(), "image/svg+xml")),
       button("JSON", () => download("attention.json", JSON.stringify({
         kind: this.kind, layer: this.layer, left: this.part.left, right: this.part.right,
         heads: this.heads.map((head) => ({ head, weights: Array.from(this.source.weights(this.kind, this.layer, head)) })),
       }), "application/json")));
   }
 
-  change(view, settings) {
-    Object.assign(view, settings);
-    view.draw();
+  // Another layer, with the same heads as far as it has them.
+  turnTo(layer) {
+    const kept = this.heads.filter((head) => this.headsOf(layer).includes(head));
+    this.layer = layer;
+    this.heads = kept.length ? kept : this.headsOf(layer).slice(0, 1);
+    this.show();
   }
 
   choose(layer, head, several) {
-    const joined = several && layer === this.layer;
-    const has = joined && this.heads.includes(head);
-    this.heads = !joined ? [head] : has && this.heads.length > 1 ? this.heads.filter((each) => each !== head) : [...new Set([...this.heads, head])];
-    if (layer !== this.layer) {
-      this.layer = layer;
-      this.build();
-    } else this.show();
+    this.heads = chosenWith(this.heads, head, several && layer === this.layer);
+    this.layer = layer;
+    this.show();
   }
 
   showGrid() {
@@ -148,16 +132,15 @@ class Page {
   }
 
   show() {
+    this.controls();
     const { left, right, special, second, rows, columns } = this.part;
     const heads = this.heads.map((head) => ({
       layer: this.layer, head, columns, weights: this.source.weights(this.kind, this.layer, head),
     }));
-    this.root.querySelectorAll(".chip").forEach((chip) =>
-      chip.setAttribute("aria-pressed", String(this.heads.includes(Number(chip.dataset.head)))));
     this.grid?.mark(this.heads.map((head) => [this.layer, head]));
     this.arcs?.show({ left, right, special, second, heads });
-    const one = heads[heads.length - 1];
-    this.heat?.show({ weights: one.weights, rows, columns, left, right, name: `${say("layer")} ${this.layer} ${say("head")} ${one.head}` });
+    const one = heads.at(-1);
+    this.heat?.show({ weights: one.weights, rows, columns, left, right, name: say("oneOf", this.layer, one.head) });
     if (this.neuron) this.showNeuron(one);
   }
 
@@ -165,7 +148,7 @@ class Page {
     const { left, right } = this.part;
     const { queries, keys, bias, size } = this.source.vectors(this.kind, this.layer, head);
     const place = Math.min(this.query, left.length - 1);
-    this.queryPicker.replaceChildren(choice(say("query"), left.map((token, i) => [i, `${i} ${visible(token)}`]), place, (value) => {
+    refill(this.queryPicker, choice(say("query"), left.map((token, i) => [i, `${i} ${visible(token)}`]), place, (value) => {
       this.query = Number(value);
       this.showNeuron({ head, weights, columns });
     }));
@@ -182,7 +165,7 @@ class Page {
 async function begin() {
   const source = await PageSource.read();
   speak(source.about.language);
-  if (source.about.theme) document.documentElement.dataset.theme = source.about.theme;
+  dress(source.about.theme ?? "auto");
   new Page(source, document.getElementById("page")).build();
   document.documentElement.dataset.ready = "yes";
 }

@@ -1,5 +1,7 @@
 // Canvases that are sharp on every screen, and the colours of the page's theme.
 
+import { markup } from "./build.js";
+
 const MOST_PIXELS = 16e6; // what every browser still draws well
 
 export function paper(canvas, width, height) {
@@ -29,14 +31,13 @@ export function triple(hex) {
   return [value >> 16, (value >> 8) & 255, value & 255];
 }
 
-// Twelve colours that can be told apart on light and on dark ground.
-const HEADS = [
-  "#2f6fb5", "#d9730d", "#2b8a3e", "#c92a2a", "#7048c6", "#8d5524",
-  "#d6498f", "#6b7280", "#9a8c00", "#0d9aa8", "#5c7cfa", "#e8590c",
-];
+// Twelve colours that can be told apart on the page's ground.
+export function headName(number) {
+  return `head-${number % 12}`;
+}
 
 export function headColour(number) {
-  return HEADS[number % HEADS.length];
+  return colour(headName(number));
 }
 
 // Numbers 0 to 1 as colours from the page's ground to its accent, 256 of them.
@@ -62,6 +63,36 @@ export function picture(bytes, rows, columns, colours) {
   return small;
 }
 
+// A pen that writes SVG where that of a canvas paints: boxes and texts.
+export class SvgPen {
+  constructor(width, height) {
+    Object.assign(this, { width, height, parts: [], fillStyle: "#000", globalAlpha: 1, font: "12px sans-serif", textAlign: "left" });
+    this.ruler = document.createElement("canvas").getContext("2d");
+  }
+
+  measureText(text) {
+    this.ruler.font = this.font;
+    return this.ruler.measureText(text);
+  }
+
+  fillRect(x, y, width, height) {
+    this.parts.push(`<rect x="${x.toFixed(2)}" y="${y.toFixed(2)}" width="${width.toFixed(2)}" height="${height.toFixed(2)}" ` +
+      `fill="${this.fillStyle}" fill-opacity="${this.globalAlpha.toFixed(3)}"/>`);
+  }
+
+  // The texts of the views stand with their middle at y.
+  fillText(text, x, y) {
+    const anchor = { left: "start", center: "middle", right: "end" }[this.textAlign];
+    this.parts.push(`<text x="${x.toFixed(2)}" y="${y.toFixed(2)}" dy="0.35em" text-anchor="${anchor}" fill="${this.fillStyle}" ` +
+      `font-size="${parseInt(this.font, 10)}">${markup(text)}</text>`);
+  }
+
+  svg() {
+    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${this.width} ${this.height}" font-family="sans-serif">` +
+      `<rect width="100%" height="100%" fill="${colour("paper")}"/>${this.parts.join("")}</svg>`;
+  }
+}
+
 export function clipped(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   const letters = [...text];
@@ -69,8 +100,22 @@ export function clipped(context, text, width) {
   return letters.join("") + "…";
 }
 
-// Call back when the theme of the page changes.
-export function onTheme(changed) {
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
-  new MutationObserver(changed).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+// --- light and dark ---------------------------------------------------------------------------------------------------
+
+const system = matchMedia("(prefers-color-scheme: dark)");
+let wanted = "auto";
+
+// Dress the page "light" or "dark", or, for "auto", as the system is; whatever paints is told.
+export function dress(theme) {
+  wanted = theme;
+  document.documentElement.dataset.theme = theme !== "auto" ? theme : system.matches ? "dark" : "light";
+  for (const node of document.querySelectorAll("[data-paints]")) node.dispatchEvent(new Event("dressed"));
+}
+
+system.addEventListener("change", () => dress(wanted));
+
+// Paint anew when the page is dressed otherwise, as long as the element is there.
+export function onTheme(node, paint) {
+  node.dataset.paints = "";
+  node.addEventListener("dressed", paint);
 }

@@ -1,8 +1,11 @@
 // Questions to the server that this page came from; answers are JSON or numbers.
 
+import { say } from "./words.js";
+
 async function ask(name, question) {
-  const answer = await fetch(`/api/${name}`, {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question),
+  const asked = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) };
+  const answer = await fetch(`/api/${name}`, asked).catch(() => {
+    throw new Error(say("noServer"));
   });
   if (!answer.ok) throw new Error((await answer.json()).error);
   return answer;

@@ -1,8 +1,10 @@
 // The explorer: a text, its tokens, and one view at a time of what the model makes of them.
 
 import { askBytes, askJson, askNumbers } from "./api.js";
-import { button, make, visible } from "./build.js";
+import { button, make, refill, rove, visible } from "./build.js";
 import { header } from "./frame.js";
+import { chosenWith } from "./grid.js";
+import { dress } from "./paint.js";
 import { arcsPanel, headsPanel, heatPanel, neuronPanel } from "./panels_attention.js";
 import { lensPanel, predictPanel } from "./panels_answers.js";
 import { attributePanel, whatIfPanel } from "./panels_causes.js";
@@ -26,16 +28,19 @@ class Explorer {
     this.root = root;
     this.state = readState();
     this.weights = new Map();
+    this.working = 0; // how much is under way
+    this.turns = { tokens: 0, read: 0 }; // of questions, so that a late answer does not replace a newer one
   }
 
   async begin() {
+    speak(this.state.language);
     this.about = await askJson("model");
     if (!this.state.text) {
       this.state.text = this.about.text;
       this.state.pair = this.about.pair;
     }
-    this.state.model = Math.min(this.state.model, this.about.models.length - 1);
-    if (!(this.state.view in PANELS)) this.state.view = "heads";
+    this.state.model = Math.max(0, Math.min(this.state.model, this.about.models.length - 1));
+    if (!Object.hasOwn(PANELS, this.state.view)) this.state.view = "heads";
     this.build();
     await this.read();
     document.documentElement.dataset.ready = "yes";
@@ -47,13 +52,12 @@ class Explorer {
 
   // The kind of attention that is looked at; encoder-decoders have three.
   get part() {
-    const { parts } = this.reading;
-    return parts[this.state.part] ?? Object.values(parts)[0];
+    return this.reading.parts[this.partName];
   }
 
   get partName() {
     const { parts } = this.reading;
-    return this.state.part in parts ? this.state.part : Object.keys(parts)[0];
+    return Object.hasOwn(parts, this.state.part) ? this.state.part : Object.keys(parts)[0];
   }
 
   // --- the frame ------------------------------------------------------------------------------------------------
@@ -61,14 +65,14 @@ class Explorer {
   build() {
     const { state } = this;
     speak(state.language);
+    dress(["light", "dark"].includes(state.theme) ? state.theme : "auto");
     document.title = say("title");
-    if (state.theme === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = state.theme;
     this.chips = make("div", { className: "tokens", role: "group", "aria-label": say("tokens") });
+    rove(this.chips);
     this.source = make("div", { className: "tokens source", role: "group", "aria-label": say("sourceTokens") });
     this.problem = make("p", { className: "error", role: "alert" });
     this.panel = make("div", { role: "tabpanel", id: "panel", tabIndex: -1 });
-    this.root.replaceChildren(header(this), this.fields(), this.source, this.chips, this.problem, this.tabs(), this.panel);
+    refill(this.root, header(this), this.fields(), this.source, this.chips, this.problem, this.tabs(), this.panel);
     if (this.reading) {
       this.showTokens(this.reading);
       this.open();
@@ -85,8 +89,10 @@ class Explorer {
       this[`${name}Field`] = area;
       return make("label", {}, say(label), area);
     };
-    return make("div", { className: "texts" }, field("text", "text"), this.model.decoder ? make("span") : field("pair", this.model.writes_beside ? "target" : "pair"),
-      button(say("read"), () => this.take()));
+    this.pairField = null;
+    const { decoder, writes_beside: writes } = this.model;
+    return make("div", { className: decoder ? "texts one" : "texts" }, field("text", "text"),
+      decoder ? null : field("pair", writes ? "target" : "pair"), button(say("read"), () => this.take()));
   }
 
   tabs() {
@@ -97,9 +103,11 @@ class Explorer {
       onclick: () => this.set({ view: name }),
     })));
     list.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!step) return;
-      const next = names[(names.indexOf(this.state.view) + step + names.length) % names.length];
+      const at = names.indexOf(this.state.view);
+      const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: names.length - 1 }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      const next = names.at(to % names.length);
       this.set({ view: next });
       document.getElementById(`tab-${next}`).focus();
     });
@@ -111,17 +119,18 @@ class Explorer {
   typed() {
     clearTimeout(this.waiting);
     const [text, pair] = [this.textField.value, this.pairField?.value ?? ""];
-    this.live ??= 0;
-    const turn = ++this.live;
+    const turn = ++this.turns.tokens;
     askJson("tokens", { text, pair, model: this.state.model })
-      .then((tokens) => turn === this.live && this.showTokens(tokens))
+      .then((tokens) => turn === this.turns.tokens && this.showTokens(tokens))
       .catch((error) => this.tell(error.message));
     this.waiting = setTimeout(() => this.take(), PAUSE);
   }
 
   async take() {
     clearTimeout(this.waiting);
-    Object.assign(this.state, { text: this.textField.value, pair: this.pairField?.value ?? "", mask: null, target: null });
+    this.turns.tokens++; // what was typed on the way is of no more interest
+    const [text, pair] = [this.textField.value, this.pairField?.value ?? this.state.pair];
+    Object.assign(this.state, { text, pair, mask: null, target: null, lock: [], cell: [], step: 0 }); // places in another text
     await this.read();
   }
 
@@ -130,9 +139,9 @@ class Explorer {
       const { text, pair, mask, model } = this.state;
       const question = { text, pair: this.model.decoder ? "" : pair, model };
       if (mask !== null) question.mask = mask;
-      const turn = (this.turn = (this.turn ?? 0) + 1);
+      const turn = ++this.turns.read;
       const reading = await askJson("read", question);
-      if (turn !== this.turn) return;
+      if (turn !== this.turns.read) return;
       this.reading = reading;
       this.weights.clear();
       this.thumbs = new Map();
@@ -140,7 +149,7 @@ class Explorer {
       const { state } = this;
       Object.assign(state, this.there(state.layer, state.heads));
       const last = reading.tokens.length - 1;
-      state.position = Math.min(state.position ?? (this.model.kind === "next" ? last : 0), last);
+      state.position = Math.max(0, Math.min(state.position ?? (this.model.kind === "next" ? last : 0), last));
       writeState(state);
       this.showTokens(reading);
       this.open();
@@ -148,29 +157,42 @@ class Explorer {
   }
 
   showTokens({ tokens, ids, special, segments, source }) {
+    const inside = (token, id) => [make("bdi", { textContent: visible(token) }), make("small", { textContent: String(id) })];
     this.source.replaceChildren(...(source?.tokens ?? []).map((token, place) => make("span", {
       className: `token${source.special[place] ? " special" : ""}`,
-    }, make("bdi", { textContent: visible(token) }), make("small", { textContent: String(source.ids[place]) }))));
-    this.chips.replaceChildren(...tokens.map((token, place) => make("button", {
-      type: "button", title: `${place}: ${visible(token)} (${ids[place]})`, "aria-pressed": String(place === this.state.position),
+    }, ...inside(token, source.ids[place]))));
+    refill(this.chips, ...tokens.map((token, place) => make("button", {
+      type: "button", title: `${place}: ${visible(token)} (${ids[place]})`,
       className: `token${special[place] ? " special" : ""}${segments[place] ? " second" : ""}`,
       "aria-label": `${say("token")} ${place} ${visible(token)}, ${say("id")} ${ids[place]}${special[place] ? `, ${say("special")}` : ""}`,
       onclick: () => this.set({ position: place }),
-    }, make("bdi", { textContent: visible(token) }), make("small", { textContent: String(ids[place]) }))));
+    }, ...inside(token, ids[place]))));
+    this.markToken();
+  }
+
+  markToken() {
+    const at = Math.min(this.state.position ?? 0, this.chips.children.length - 1);
+    [...this.chips.children].forEach((chip, place) => {
+      chip.setAttribute("aria-pressed", String(place === at));
+      chip.tabIndex = place === at ? 0 : -1;
+    });
   }
 
   // --- what is shown --------------------------------------------------------------------------------------------
 
+  // Remember a choice in the address; nothing is drawn anew.
+  note(changes) {
+    Object.assign(this.state, changes);
+    writeState(this.state);
+  }
+
   set(changes) {
     const { view, position } = this.state;
-    Object.assign(this.state, changes);
-    if (position !== this.state.position) this.state.target = null; // another place, another answer
-    writeState(this.state);
-    if (position !== this.state.position) {
-      [...this.chips.children].forEach((chip, place) => chip.setAttribute("aria-pressed", String(place === this.state.position)));
-    }
+    const moved = "position" in changes && changes.position !== position;
+    this.note(moved ? { target: null, ...changes } : changes); // another place, another answer
+    if (moved) this.markToken();
     if (view !== this.state.view) this.open();
-    else this.safely(() => this.shown?.update(changes));
+    else this.refresh(changes);
   }
 
   open() {
@@ -180,21 +202,42 @@ class Explorer {
       tab.tabIndex = name === this.state.view ? 0 : -1;
     }
     this.panel.setAttribute("aria-labelledby", `tab-${this.state.view}`);
-    this.panel.replaceChildren();
     this.tell("");
     delete this.panel.dataset.view;
+    const inner = make("div");
+    this.panel.replaceChildren(inner);
     this.safely(async () => {
-      const shown = PANELS[this.state.view][0](this, this.panel);
-      this.shown = shown;
-      await shown.update({});
-      if (this.shown === shown) this.panel.dataset.view = this.state.view; // no other was opened meanwhile
+      const { view } = this.state;
+      const shown = PANELS[view][0](this, inner);
+      Object.assign(this, { shown, inner });
+      await this.work(shown, {});
+      if (this.shown === shown) this.panel.dataset.view = view; // no other was opened meanwhile
     });
+  }
+
+  refresh(changes) {
+    if (this.changes) Object.assign(this.changes, changes); // the view is at work: they wait
+    else if (this.shown) this.safely(() => this.work(this.shown, changes));
+  }
+
+  // Let a view show what changed; what changes meanwhile is shown after it, all at once.
+  async work(shown, changes) {
+    let now = changes;
+    try {
+      do {
+        this.changes = {};
+        await shown.update(now);
+        now = this.changes;
+      } while (this.shown === shown && Object.keys(now).length);
+    } finally {
+      if (this.shown === shown) this.changes = null;
+    }
   }
 
   // The layer and the heads that are meant, as far as this kind of attention has them.
   there(layer, heads) {
     const { layers } = this.part;
-    const found = layer in layers ? layer : Number(Object.keys(layers)[0]);
+    const found = Object.hasOwn(layers, layer) ? layer : Number(Object.keys(layers)[0]);
     const kept = heads.filter((head) => layers[found].heads.includes(head));
     return { layer: found, heads: kept.length ? kept : layers[found].heads.slice(0, 1) };
   }
@@ -215,12 +258,7 @@ class Explorer {
   }
 
   choose(layer, head, several) {
-    const { state } = this;
-    const joined = several && layer === state.layer;
-    const has = joined && state.heads.includes(head);
-    let heads = joined ? [...state.heads, head] : [head];
-    if (has && state.heads.length > 1) heads = state.heads.filter((each) => each !== head);
-    this.set({ layer, heads: [...new Set(heads)] });
+    this.set({ layer, heads: chosenWith(this.state.heads, head, several && layer === this.state.layer) });
   }
 
   tell(message) {
@@ -228,23 +266,24 @@ class Explorer {
   }
 
   async safely(work) {
+    this.working++;
+    this.root.setAttribute("aria-busy", "true");
     try {
-      this.root.setAttribute("aria-busy", "true");
       await work();
       this.tell("");
     } catch (error) {
       this.tell(error.message);
     } finally {
-      this.root.setAttribute("aria-busy", "false");
+      if (!--this.working) this.root.setAttribute("aria-busy", "false");
     }
   }
 }
 
 const explorer = new Explorer(document.getElementById("explorer"));
-addEventListener("hashchange", () => {
-  const view = readState();
-  Object.assign(explorer.state, view);
-  explorer.build();
-  explorer.read();
+addEventListener("hashchange", () => { // another link was put into the address
+  if (!explorer.about) return;
+  explorer.state = readState();
+  explorer.reading = null;
+  explorer.begin();
 });
-explorer.begin();
+explorer.begin().catch((error) => explorer.root.replaceChildren(make("p", { className: "error", textContent: error.message })));

@@ -4,21 +4,20 @@ import { askBytes } from "./api.js";
 import { button, choice, make } from "./build.js";
 import { colour } from "./paint.js";
 import { download, downloadPng } from "./save.js";
-import { writeState } from "./state.js";
+import { painted, snapshot } from "./snapshot.js";
 import { say } from "./words.js";
 
 export function header(app) {
   const { state, about } = app;
   const redo = (name) => (value) => {
-    state[name] = value;
-    writeState(state);
+    app.note({ [name]: value });
     app.build();
   };
   const { name, parameters, heads } = app.model;
+  const told = [`${name} (${app.model.class})`, ...(heads.length ? [say("layers", heads.length)] : []),
+    say("parameters", parameters.toLocaleString())];
   return make("header", {},
-    make("div", {}, make("h1", { textContent: say("title") }),
-      make("span", { className: "model", textContent:
-        `${name} (${app.model.class}), ${heads.length} ${say("layers")}, ${parameters.toLocaleString()} ${say("parameters")}` })),
+    make("div", {}, make("h1", { textContent: say("title") }), make("span", { className: "model", textContent: told.join(say("comma")) })),
     make("div", { className: "controls" },
       about.models.length > 1 ? choice(say("model"), about.models.map((model, i) => [i, model.name]), state.model, async (value) => {
         state.model = Number(value);
@@ -36,25 +35,20 @@ function exports(app) {
     await navigator.clipboard.writeText(location.href);
     copy.textContent = say("copied");
   }));
+  const give = (label, work, title) => button(label, () => app.reading && app.safely(work), title ? { title } : {});
   return make("div", { className: "exports", role: "group", "aria-label": say("export") }, copy,
-    button("HTML", () => app.safely(async () => {
+    give("HTML", async () => {
       const { layer, heads, language } = app.state;
       download("attention.html", new Blob([await askBytes("page", { reading: app.reading.reading, layer, heads, language })]));
-    }), { title: say("page") }),
-    button("PNG", () => drawn(app, "canvas", (canvas) => downloadPng("view.png", canvas, colour("paper")))),
-    button("SVG", () => drawn(app, "svg", (svg) => download("view.svg", svg, "image/svg+xml"))),
-    button("JSON", () => app.safely(async () => {
+    }, say("page")),
+    give("PNG", async () => downloadPng(`${app.state.view}.png`, app.shown.canvas?.() ?? await painted(snapshot(app.inner)), colour("paper"))),
+    give("SVG", async () => download(`${app.state.view}.svg`, app.shown.svg?.() ?? snapshot(app.inner).svg, "image/svg+xml")),
+    give("JSON", async () => {
       const { layer, heads } = app.state;
       const values = [];
       for (const head of heads) values.push({ head, weights: Array.from(await app.head(layer, head)) });
       const { tokens, ids } = app.reading;
-      download("view.json", JSON.stringify({ ...app.state, tokens, ids, values, found: app.shown?.found?.() }), "application/json");
-    })));
-}
-
-// Give away the drawing of the view that is open, as far as it has one of that kind.
-function drawn(app, kind, give) {
-  const drawing = app.shown?.[kind]?.();
-  if (drawing) give(drawing);
-  else app.tell(say("noDrawing"));
+      const found = app.shown.found?.() ?? null;
+      download(`${app.state.view}.json`, JSON.stringify({ ...app.state, tokens, ids, values, found }), "application/json");
+    }));
 }

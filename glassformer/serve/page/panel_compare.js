@@ -1,51 +1,97 @@
-// Two texts in one model, or one text in two models: how alike the layers are, and which heads differ most.
+// Two texts in one model, or one text in two models: their answers, one head in both, how alike the layers are, and which
+// heads differ most.
 
-import { askJson } from "./api.js";
-import { button, choice, labelled, make, table } from "./build.js";
+import { askJson, askNumbers } from "./api.js";
+import { button, choice, labelled, make, refill, table, visible } from "./build.js";
 import { Heat } from "./heat.js";
+import { share } from "./panels_answers.js";
+import { headPicker } from "./panels_attention.js";
 import { say } from "./words.js";
 
+const SHOWN = 6; // answers of each
+
 export function comparePanel(app, root) {
-  const input = make("input", { type: "text", dir: "auto", value: app.state.other || app.state.text, id: "other" });
-  const others = app.about.models.map((model, i) => [i, model.name]);
-  let chosen = app.about.models.length - 1 - app.state.model;
-  const place = make("div");
-  let [heat, found] = [null, null];
-  const heatPlace = make("div");
-  const run = async () => {
-    const second = await askJson("read", { text: input.value, model: chosen });
-    found = await askJson("compare", { first: app.reading.reading, second: second.reading });
-    place.replaceChildren(heatPlace, ...differences(found));
-    heatPlace.replaceChildren();
-    heat = null;
-    if (!found.cka) {
-      heatPlace.append(make("p", { className: "note", textContent: say("ckaNeeds") }));
-      return;
-    }
-    heatPlace.append(make("h2", { textContent: say("ckaNote") }));
-    const [rows, columns] = [found.cka.length, found.cka[0].length];
-    const numbers = (count) => Array.from({ length: count }, (_, i) => String(i));
-    heat = new Heat(heatPlace);
-    heat.show({
-      weights: Float32Array.from(found.cka.flat()), rows, columns, left: numbers(rows), right: numbers(columns), name: "CKA",
-    });
-  };
-  const differences = ({ first, second }) => {
-    const by = new Map(second.map((each) => [`${each.layer}.${each.head}`, each]));
-    const pairs = first.filter((each) => by.has(`${each.layer}.${each.head}`)).map((each) => {
-      const other = by.get(`${each.layer}.${each.head}`);
-      return { each, other, by: Math.abs(each.measures.entropy - other.measures.entropy) };
-    }).filter((each) => each.by > 0).sort((a, b) => b.by - a.by).slice(0, 10);
-    if (!pairs.length) return [make("p", { className: "note", textContent: say("noDifference") })];
-    return [table(say("differ"), ["", `${say("entropy")} 1`, `${say("entropy")} 2`, `${say("distance")} 1`, `${say("distance")} 2`],
-      pairs.map(({ each, other }) => [`${each.layer}.${each.head}`, each.measures.entropy.toFixed(3), other.measures.entropy.toFixed(3),
-        each.measures.distance.toFixed(3), other.measures.distance.toFixed(3)]))];
-  };
+  const { state, about } = app;
+  const first = about.models[state.model];
+  const beside = () => Math.max(0, Math.min(state.beside ?? about.models.length - 1 - state.model, about.models.length - 1));
+  const input = make("input", { type: "text", dir: "auto", value: state.other || state.text, id: "other", onkeydown: (event) => {
+    if (event.key === "Enter") app.set({ other: input.value });
+  } });
+  const picker = headPicker(app, false);
+  const [answers, layers, differing] = [make("div", { className: "columns" }), make("div"), make("div", { className: "wide" })];
+  const pairs = [make("div"), make("div")];
+  const names = pairs.map(() => make("h2", { dir: "auto" }));
   root.append(make("div", { className: "controls" }, labelled(say("otherText"), input),
-    others.length > 1 ? choice(say("otherModel"), others, chosen, (value) => (chosen = Number(value))) : null,
-    button(say("compare"), () => {
-      app.state.other = input.value;
-      app.set({ other: input.value });
-    }, { id: "run-compare" })), place);
-  return { update: run, canvas: () => heat?.base, svg: () => heat?.svg(), found: () => found };
+    about.models.length > 1 ? choice(say("otherModel"), about.models.map((model, i) => [i, model.name]), beside(),
+      (value) => app.set({ beside: Number(value) })) : null,
+    button(say("compare"), () => app.set({ other: input.value }), { id: "run-compare" })),
+  answers, picker.bar, make("div", { className: "columns" }, ...pairs.map((pair, i) => make("div", {}, names[i], pair))), layers, differing);
+  const heats = pairs.map((pair) => new Heat(pair));
+  const alike = new Heat(layers);
+  let [second, found] = [null, null];
+
+  const read = async () => {
+    second = await askJson("read", { text: state.other || state.text, model: beside() });
+    found = await askJson("compare", { first: app.reading.reading, second: second.reading });
+  };
+  // What each of them says: of its text, of the token that is chosen, or of what comes next.
+  const showAnswers = async () => {
+    const sides = [[first, app.reading, state.position], [about.models[beside()], second, null]];
+    const tables = [];
+    for (const [model, { reading, tokens }, place] of sides) {
+      if (model.kind === "none") continue;
+      const position = Math.min(place ?? (model.kind === "next" ? tokens.length - 1 : state.position), tokens.length - 1);
+      const { guesses } = await askJson("predict", { reading, position, count: SHOWN });
+      const title = model.kind === "label" ? say("predictions") : say(`said-${model.kind}`, position, visible(tokens[position]));
+      tables.push(table(`${tables.length + 1}: ${title}`, [say(model.kind === "label" ? "label" : "guess"), say("probability"), ""],
+        guesses.map((guess) => [visible(guess.text), guess.probability.toFixed(5), share(guess.probability)])));
+    }
+    answers.replaceChildren(...tables);
+  };
+  const showHead = async () => {
+    const [{ layer, heads }, part] = [state, app.partName];
+    const head = heads.at(-1), name = say("oneOf", layer, head);
+    const has = second.parts[part]?.layers[layer]?.heads.includes(head);
+    pairs[1].hidden = !has;
+    const both = [[app.reading, 0], ...(has ? [[second, 1]] : [])];
+    for (const [reading, i] of both) {
+      const { left: { tokens: left }, right: { tokens: right } } = reading.parts[part];
+      const weights = i ? await askNumbers("head", { reading: reading.reading, part, layer, head }) : await app.head(layer, head);
+      heats[i].show({ weights, rows: left.length, columns: right.length, left, right, name });
+    }
+  };
+  const showLayers = () => {
+    layers.hidden = !found.cka;
+    if (!found.cka) return;
+    const name = (which) => (_, i) => (i ? `${which}: ${say("layer")} ${i - 1}` : `${which}: ${say("wordVectors")}`);
+    const table = found.cka;
+    alike.show({ weights: Float32Array.from(table.flat()), rows: table.length, columns: table[0].length, sums: false,
+      left: table.map(name(1)), right: table[0].map(name(2)), name: say("ckaNote") });
+  };
+  const showDifferences = () => {
+    const others = new Map(found.second.map((each) => [`${each.layer}.${each.head}`, each.measures]));
+    const all = found.first.filter((each) => others.has(`${each.layer}.${each.head}`)).map(({ layer, head, measures }) => {
+      const other = others.get(`${layer}.${head}`);
+      return { layer, head, measures, other, by: Math.abs(measures.entropy - other.entropy) };
+    }).filter((each) => each.by > 0).sort((a, b) => b.by - a.by).slice(0, 10);
+    const columns = ["entropy", "distance"].flatMap((name) => [`1: ${say(name)}`, `2: ${say(name)}`]);
+    refill(differing, ...(found.cka ? [] : [make("p", { className: "note", textContent: say("ckaNeeds") })]),
+      all.length ? table(say("differ"), ["", ...columns], all.map(({ layer, head, measures, other }) => [
+        button(say("oneOf", layer, head), () => app.set({ layer, heads: [head] })),
+        ...["entropy", "distance"].flatMap((name) => [measures[name].toFixed(3), other[name].toFixed(3)])]))
+        : make("p", { className: "note", textContent: say("noDifference") }));
+  };
+  return {
+    async update(changes) {
+      if (!second || "other" in changes || "beside" in changes) await read();
+      picker.draw();
+      names[0].textContent = `1: ${about.models.length > 1 ? `${first.name}, ` : ""}${state.text}`;
+      names[1].textContent = `2: ${about.models.length > 1 ? `${about.models[beside()].name}, ` : ""}${state.other || state.text}`;
+      await showAnswers();
+      await showHead();
+      showLayers();
+      showDifferences();
+    },
+    found: () => found,
+  };
 }

@@ -1,102 +1,108 @@
 // Panels that show what the model says: its predictions, and what it would say at every layer.
 
 import { askJson } from "./api.js";
-import { choice, make, slider, table, tick, visible } from "./build.js";
-import { colour, triple } from "./paint.js";
+import { choice, make, refill, slider, table, tick, visible } from "./build.js";
 import { say } from "./words.js";
 
+// A bar as long as a share.
 export function share(value, most = 1) {
-  const bar = make("span", { className: `bar${value < 0 ? " minus" : ""}`, "aria-hidden": "true" });
-  bar.style.width = `${Math.min(1, Math.abs(value) / (most || 1)) * 8}rem`;
+  const bar = make("span", { className: "bar", "aria-hidden": "true" });
+  bar.style.width = `${Math.max(0, Math.min(1, value / (most || 1))) * 8}rem`;
   return bar;
 }
 
+// A ground as strong as a number between -1 and 1.
+export function tinted(node, level) {
+  const strength = Math.min(1, Math.abs(level)) * 60;
+  node.style.background = `color-mix(in srgb, var(--${level < 0 ? "minus" : "strong"}) ${strength.toFixed(1)}%, transparent)`;
+  return node;
+}
+
 export function tokenPicker(app) {
-  const { tokens } = app.reading;
-  return choice(say("position"), tokens.map((token, i) => [i, `${i} ${visible(token)}`]), app.state.position,
+  return choice(say("position"), app.reading.tokens.map((token, i) => [i, `${i} ${visible(token)}`]), app.state.position,
     (value) => app.set({ position: Number(value) }));
 }
 
+// What narrows the choice of words; the settings are those of the address.
+export function narrowing({ state }, changed) {
+  return [
+    slider(say("temperature"), { low: 0.1, high: 3, step: 0.05, value: state.temperature, shown: (v) => v.toFixed(2) },
+      (temperature) => changed({ temperature })),
+    slider(say("topK"), { low: 0, high: 50, step: 1, value: state.topK }, (topK) => changed({ topK })),
+    slider(say("topP"), { low: 0.05, high: 1, step: 0.05, value: state.topP, shown: (v) => v.toFixed(2) }, (topP) => changed({ topP })),
+  ];
+}
+
+export function narrowed({ temperature, topK, topP }) {
+  return { temperature, top_k: topK, top_p: topP };
+}
+
+// A panel that has nothing to show of this model, and says why.
+export function emptyPanel(root, words) {
+  root.append(make("p", { className: "note", textContent: say(words) }));
+  return { update() {} };
+}
+
 export function predictPanel(app, root) {
-  if (app.model.kind === "none") {
-    root.append(make("p", { className: "note", textContent: say("noHead") }));
-    return { update() {} };
-  }
-  const settings = { temperature: 1, top_k: 0, top_p: 1 };
+  const { kind } = app.model;
+  if (kind === "none") return emptyPanel(root, "noHead");
   const place = make("div", { className: "wide" });
   const bar = make("div", { className: "controls" });
-  root.append(bar, place);
-  let last = new Map(); // what the predictions were before the latest change
-  let now = new Map();
+  root.append(bar, make("div", { className: "controls" }, ...narrowing(app, (changes) => app.set(changes))), place);
   let guesses = [];
-  const draw = async () => {
-    const { reading } = app.reading;
-    ({ guesses } = await askJson("predict", { reading, position: app.state.position, count: 12, ...settings }));
-    last = now;
-    now = new Map(guesses.map((guess) => [guess.id, guess.probability]));
-    const shift = ({ id, probability }) => {
-      if (!last.has(id)) return last.size ? "+" : "";
-      const by = probability - last.get(id);
-      return Math.abs(by) < 5e-5 ? "" : make("span", { className: by > 0 ? "up" : "down", textContent: `${by > 0 ? "+" : ""}${by.toFixed(4)}` });
-    };
-    const most = Math.max(...guesses.map((guess) => guess.narrowed));
-    const header = [app.model.kind === "label" ? say("label") : say("guess"), say("probability"), "", say("narrowed"), say("changed")];
-    place.replaceChildren(table(say("predictions"), header, guesses.map((guess) => [
-      visible(guess.text), guess.probability.toFixed(5), share(guess.narrowed, most), guess.narrowed.toFixed(5), shift(guess)])));
+  const shift = ({ id, probability }) => {
+    const before = app.said; // what the model said before the latest change
+    if (!before) return "";
+    if (!before.has(id)) return say("newWord");
+    const by = probability - before.get(id);
+    return Math.abs(by) < 5e-5 ? "" : make("span", { className: by > 0 ? "up" : "down", textContent: `${by > 0 ? "+" : ""}${by.toFixed(4)}` });
   };
-  const move = (name) => (value) => {
-    settings[name] = value;
-    app.safely(draw);
-  };
-  const sliders = [
-    slider(say("temperature"), { low: 0.1, high: 3, step: 0.05, value: 1, shown: (v) => v.toFixed(2) }, move("temperature")),
-    slider(say("topK"), { low: 0, high: 50, step: 1, value: 0 }, move("top_k")),
-    slider(say("topP"), { low: 0.05, high: 1, step: 0.05, value: 1, shown: (v) => v.toFixed(2) }, move("top_p")),
-  ];
   return {
     async update() {
-      const masks = app.model.kind === "mask" && app.model.mask;
-      bar.replaceChildren(...(app.model.kind === "label" ? [] : [tokenPicker(app)]),
-        ...(masks ? [tick(say("maskIt"), app.state.mask === app.state.position, (on) => {
-          app.state.mask = on ? app.state.position : null;
-          app.read();
-        })] : []), ...sliders);
-      await draw();
+      const { state, reading: { reading, tokens } } = app;
+      const { position, mask } = state;
+      const hides = app.model.kind === "mask" && app.model.mask;
+      refill(bar, kind === "label" ? null : tokenPicker(app), hides ? tick(say("maskIt"), mask === position, (on) => {
+        state.mask = on ? position : null;
+        app.read();
+      }) : null);
+      ({ guesses } = await askJson("predict", { reading, position, count: 12, ...narrowed(state) }));
+      const most = Math.max(...guesses.map((guess) => guess.narrowed));
+      const about = kind === "label" ? say("predictions") : say(`said-${kind}`, position, visible(tokens[position]));
+      const header = [kind === "label" ? say("label") : say("guess"), say("probability"), say("narrowed"), "", say("changed")];
+      place.replaceChildren(table(about, header, guesses.map((guess) => [
+        visible(guess.text), guess.probability.toFixed(5), guess.narrowed.toFixed(5), share(guess.narrowed, most), shift(guess)])));
+      app.said = new Map(guesses.map((guess) => [guess.id, guess.probability]));
     },
     found: () => guesses,
   };
 }
 
-const AROUND = 12;
+const AROUND = 12; // tokens that the lens looks at
+const LONGEST = 12; // letters of a word that a cell of the lens shows
 
 export function lensPanel(app, root) {
-  if (!["mask", "next"].includes(app.model.kind)) {
-    root.append(make("p", { className: "note", textContent: say("noLens") }));
-    return { update() {} };
-  }
+  if (!["mask", "next"].includes(app.model.kind)) return emptyPanel(root, "noLens");
   const place = make("div", { className: "wide lens" });
   const bar = make("div", { className: "controls" });
   root.append(make("p", { className: "note", textContent: say("lensNote") }), bar, place);
-  let layers = [];
+  let found = {};
+  const short = (token) => (visible(token).length > LONGEST ? `${[...visible(token)].slice(0, LONGEST - 1).join("")}…` : visible(token));
+  const cell = (guesses) => tinted(make("div", {
+    title: guesses.map((guess) => `${visible(guess.text)} ${guess.probability.toFixed(4)}`).join("\n"),
+  }, make("bdi", { textContent: short(guesses[0].text) }), make("small", { textContent: guesses[0].probability.toFixed(3) })),
+  guesses[0].probability);
   return {
     async update() {
-      bar.replaceChildren(tokenPicker(app));
+      refill(bar, tokenPicker(app));
       const { tokens, reading } = app.reading;
       const first = Math.max(0, Math.min(app.state.position - AROUND / 2, tokens.length - AROUND));
       const positions = tokens.map((_, i) => i).slice(first, first + AROUND);
-      ({ layers } = await askJson("lens", { reading, positions }));
-      const [r, g, b] = triple(colour("strong"));
-      const cell = (guesses) => {
-        const span = make("span", {
-          textContent: visible(guesses[0].text),
-          title: guesses.map((guess) => `${visible(guess.text)} ${guess.probability.toFixed(4)}`).join("\n"),
-        });
-        span.style.background = `rgb(${r} ${g} ${b} / ${(guesses[0].probability * 0.6).toFixed(3)})`;
-        return span;
-      };
-      const rows = layers.map((row, layer) => [String(layer), ...row.map(cell)]).reverse();
-      place.replaceChildren(table(`${say("lens")}: ${say("around")}`, [say("layer"), ...positions.map((i) => visible(tokens[i]))], rows));
+      const { layers } = await askJson("lens", { reading, positions });
+      found = { positions, layers };
+      const rows = layers.map((row, layer) => [layer ? String(layer - 1) : say("wordVectors"), ...row.map(cell)]).reverse();
+      place.replaceChildren(table(`${say("lens")}: ${say("around")}`, [say("behindLayer"), ...positions.map((i) => short(tokens[i]))], rows));
     },
-    found: () => layers,
+    found: () => found,
   };
 }

@@ -1,85 +1,82 @@
 // Panels that ask why: what changes when something is switched off or patched, and which tokens an answer rests on.
 
 import { askJson } from "./api.js";
-import { button, choice, labelled, make, slider, table, tick, visible } from "./build.js";
-import { colour, triple } from "./paint.js";
+import { button, choice, labelled, make, refill, slider, table, tick, visible } from "./build.js";
 import { headPicker } from "./panels_attention.js";
-import { share, tokenPicker } from "./panels_answers.js";
+import { emptyPanel, share, tinted, tokenPicker } from "./panels_answers.js";
 import { say } from "./words.js";
 
 // Tokens on a ground as strong as their numbers, with the numbers beneath.
 function scored(tokens, scores, all = scores) {
   const most = Math.max(1e-12, ...all.map(Math.abs));
-  const [plus, minus] = [triple(colour("strong")), triple(colour("minus"))];
-  return make("div", { className: "scored" }, ...tokens.map((token, i) => {
-    const [r, g, b] = scores[i] < 0 ? minus : plus;
-    const box = make("span", {}, make("bdi", { textContent: visible(token) }), make("small", { textContent: scores[i].toFixed(4) }));
-    box.style.background = `rgb(${r} ${g} ${b} / ${((Math.abs(scores[i]) / most) * 0.6).toFixed(3)})`;
-    return box;
-  }));
+  return make("div", { className: "scored" }, ...tokens.map((token, i) => tinted(make("span", {},
+    make("bdi", { textContent: visible(token) }), make("small", { textContent: scores[i].toFixed(4) })), scores[i] / most)));
 }
 
 export function whatIfPanel(app, root) {
+  if (!app.model.heads.length) return emptyPanel(root, "noWhatIf");
+  const { state } = app;
   const picker = headPicker(app);
-  const plan = { factor: 0, heads: {}, skip: new Set(), source: "", layer: 0, here: "", there: "" };
-  const result = make("div");
+  const [kept, skips, patch, result] = [make("p", { className: "told" }), make("div", { className: "controls" }),
+    make("div", { className: "controls" }), make("div")];
   let found = null;
-  const kept = make("p", { className: "hint" });
-  // Heads that were changed before, with those that are chosen now: {heads, cross_heads}, each {layer: {head: factor}}.
+
+  // Heads that are kept, with those that are chosen now: {heads, cross_heads}, each {layer: {head: factor}}.
   const changed = () => {
-    const { layer, heads } = app.state;
+    const { layer, heads, factor } = state;
     const kind = app.partName === "cross" ? "cross_heads" : "heads";
-    const own = { ...plan.heads[kind]?.[layer], ...Object.fromEntries(heads.map((head) => [head, plan.factor])) };
-    return { ...plan.heads, [kind]: { ...plan.heads[kind], [layer]: own } };
+    const own = { ...state.kept[kind]?.[layer], ...Object.fromEntries(heads.map((head) => [head, factor])) };
+    return { ...state.kept, [kind]: { ...state.kept[kind], [layer]: own } };
   };
   const tellKept = () => {
-    const all = Object.entries(plan.heads).flatMap(([kind, layers]) => Object.entries(layers).flatMap(([layer, heads]) =>
+    const all = Object.entries(state.kept).flatMap(([kind, layers]) => Object.entries(layers).flatMap(([layer, heads]) =>
       Object.entries(heads).map(([head, factor]) => `${kind === "heads" ? "" : `${say("cross")} `}${layer}.${head} × ${factor}`)));
+    kept.hidden = !all.length;
     kept.textContent = all.length ? `${say("keptHeads")}: ${all.join(", ")}` : "";
   };
-  const skips = make("div", { className: "controls" }, make("span", { textContent: say("skipLayers") }),
-    ...app.model.heads.map((_, layer) => tick(String(layer), false, (on) => (on ? plan.skip.add(layer) : plan.skip.delete(layer)))));
-  const source = make("input", { type: "text", dir: "auto", oninput: () => (plan.source = source.value) });
-  const number = (label, name) => {
-    const input = make("input", { type: "number", min: "0", placeholder: "–", oninput: () => (plan[name] = input.value) });
+  // A tick for each layer; those of an encoder-decoder stand with the half that they belong to.
+  const drawSkips = () => {
+    const halves = Object.entries(app.reading.parts).filter(([name]) => name !== "cross");
+    refill(skips, make("span", { textContent: say("skipLayers") }), ...halves.flatMap(([name, { layers }]) => [
+      halves.length > 1 ? make("span", { className: "hint", textContent: say(name) }) : null,
+      ...Object.keys(layers).map(Number).map((layer) => tick(String(layer), state.skip.includes(layer),
+        (on) => app.set({ skip: on ? [...state.skip, layer] : state.skip.filter((each) => each !== layer) }))),
+    ]));
+  };
+  const numberField = (label, name) => {
+    const input = make("input", { type: "number", min: "0", placeholder: say("allTokens"), value: state[name] ?? "",
+      onchange: () => app.set({ [name]: input.value === "" ? null : Number(input.value) }) });
     return labelled(say(label), input);
   };
-  const patch = make("div", { className: "controls" }, labelled(say("patchFrom"), source),
-    choice(say("behind"), app.model.heads.map((_, i) => [i, i]), 0, (layer) => (plan.layer = Number(layer))),
-    number("there", "there"), number("here", "here"), make("span", { className: "hint", textContent: `– : ${say("everywhere")}` }));
-  const run = async () => {
-    const { position } = app.state;
-    const question = { reading: app.reading.reading, position, skip: [...plan.skip] };
-    Object.assign(question, changed());
-    if (plan.source) {
-      Object.assign(question, { source: plan.source, layer: plan.layer });
-      if (plan.here !== "" && plan.there !== "") Object.assign(question, { here: Number(plan.here), there: Number(plan.there) });
-    }
-    found = await askJson("change", question);
-    const most = Math.max(0, ...[...found.before, ...found.after].map((guess) => guess.probability));
-    const guesses = (list) => list.slice(0, 8).map((guess) => [visible(guess.text), guess.probability.toFixed(5), share(guess.probability, most)]);
-    result.replaceChildren(
-      ...(found.divergence === null ? [] : [make("p", { className: "told", textContent: say("divergence", found.divergence.toPrecision(3)) }),
-        make("div", { className: "columns" }, ...["before", "after"].map((when) =>
-          table(say(when), [say(app.model.kind === "label" ? "label" : "guess"), say("probability"), ""], guesses(found[when]))))]),
-      make("h2", { textContent: say("movedBy") }), scored(app.reading.tokens, found.moved));
-  };
+  const source = make("input", { type: "text", dir: "auto", value: state.source, onchange: () => app.set({ source: source.value }) });
+  patch.append(labelled(say("patchFrom"), source),
+    choice(say("behindLayer"), app.model.heads.map((_, i) => [i, i]), state.behind, (layer) => app.set({ behind: Number(layer) })),
+    numberField("there", "there"), numberField("here", "here"));
   root.append(picker.bar, make("div", { className: "controls" },
-    slider(say("factor"), { low: 0, high: 2, step: 0.1, value: 0, shown: (v) => (v ? v.toFixed(1) : say("off")) }, (factor) => (plan.factor = factor)),
-    button(say("tryIt"), () => app.safely(run), { id: "try" }),
-    button(say("keepHeads"), () => {
-      plan.heads = changed();
-      tellKept();
-    }, { id: "keep-heads" }),
-    button(say("forgetHeads"), () => {
-      plan.heads = {};
-      tellKept();
-      app.safely(run);
-    })), kept, skips, patch, result);
+    slider(say("factor"), { low: 0, high: 2, step: 0.1, value: state.factor, shown: (v) => (v ? v.toFixed(1) : say("off")) },
+      (factor) => app.set({ factor })),
+    button(say("keepHeads"), () => app.set({ kept: changed() }), { id: "keep-heads" }),
+    button(say("forgetHeads"), () => app.set({ kept: {} }))), kept, skips, patch, result);
   return {
     async update() {
       picker.draw();
-      await run();
+      drawSkips();
+      tellKept();
+      const { position, skip } = state;
+      const question = { reading: app.reading.reading, position, skip, ...changed() };
+      if (state.source) Object.assign(question, { source: state.source, layer: state.behind });
+      if (state.source && state.here !== null && state.there !== null) Object.assign(question, { here: state.here, there: state.there });
+      found = await askJson("change", question);
+      const most = Math.max(0, ...[...found.before, ...found.after].map((guess) => guess.probability));
+      const guesses = (list) => list.slice(0, 8).map((guess) => [visible(guess.text), guess.probability.toFixed(5), share(guess.probability, most)]);
+      const { kind } = app.model;
+      refill(result,
+        ...(found.divergence === null ? [] : [
+          make("p", { className: "told", textContent: say("divergence", found.divergence.toPrecision(3)) }),
+          kind === "label" ? null : make("p", { className: "note", textContent: say(`said-${kind}`, position, visible(app.reading.tokens[position])) }),
+          make("div", { className: "columns" }, ...["before", "after"].map((when) =>
+            table(say(when), [say(kind === "label" ? "label" : "guess"), say("probability"), ""], guesses(found[when]))))]),
+        make("h2", { textContent: say("movedBy") }), scored(app.reading.tokens, found.moved));
     },
     found: () => found,
   };
@@ -90,6 +87,7 @@ export function attributePanel(app, root) {
   const place = make("div");
   root.append(bar, make("p", { className: "note", textContent: say("honest") }), place);
   const { kind } = app.model;
+  const methods = Object.keys(app.about.methods);
   let found = null;
   // The word or label that is asked about: the likeliest, or one of those that come next.
   const targetPicker = async () => {
@@ -100,20 +98,20 @@ export function attributePanel(app, root) {
   };
   return {
     async update() {
-      const { method, position, target } = app.state;
-      const pickers = [choice(say("method"), Object.keys(app.about.methods).map((name) => [name, name]), method, (value) => app.set({ method: value }))];
-      if (kind !== "label") pickers.push(tokenPicker(app));
-      if (kind !== "none") pickers.push(await targetPicker());
-      bar.replaceChildren(...pickers);
+      const { position, target } = app.state;
+      const method = methods.includes(app.state.method) ? app.state.method : methods[0];
+      const answers = kind === "none" ? null : await targetPicker();
+      refill(bar, choice(say("method"), methods.map((name) => [name, say(name)]), method, (value) => app.set({ method: value })),
+        kind === "label" ? null : tokenPicker(app), answers);
       found = await askJson("attribute", { reading: app.reading.reading, method, position, target });
-      const parts = found.source ? [[say("text"), 0, found.source], [say("written"), found.source]] : [["", 0]];
+      const halves = found.source ? [[say("text"), 0, found.source], [say("written"), found.source]] : [[null, 0]];
       place.replaceChildren(
-        make("p", { className: "note", textContent: `${method}: ${say(method, app.about.methods[method])}` }),
+        make("p", { className: "note", textContent: say(`${method}-is`, app.about.methods[method]) }),
         make("p", { className: "told", textContent:
           `${say(`about-${kind}`, visible(found.word), position, visible(app.reading.tokens[position]))}: ${found.value.toFixed(4)}` }),
-        ...parts.flatMap(([name, ...range]) => [make("h2", { textContent: name }),
+        ...halves.flatMap(([name, ...range]) => [...(name ? [make("h2", { textContent: name })] : []),
           scored(found.tokens.slice(...range), found.scores.slice(...range), found.scores)]),
-        ...(found.gap === null ? [] : [make("p", { className: "hint", textContent: say("gap", found.gap.toFixed(4)) })]));
+        ...(found.gap === null ? [] : [make("p", { className: "note", textContent: say("gap", found.gap.toFixed(4)) })]));
     },
     found: () => found,
   };

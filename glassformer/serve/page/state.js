@@ -1,21 +1,33 @@
 // What is shown, kept in the page's address: a link holds all of it.
 
 export const START = {
-  text: "", pair: "", view: "heads", part: "", layer: 0, heads: [0], sort: "layer", threshold: 0.02, special: false, filter: "all",
-  what: "head", log: false, position: null, mask: null, target: null, model: 0, method: "integrated-gradients", other: "", theme: "auto",
-  language: navigator.language?.startsWith("zh") ? "zh" : "en",
+  text: "", pair: "", model: 0, view: "heads", language: navigator.language?.startsWith("zh") ? "zh" : "en", theme: "auto",
+  part: "", layer: 0, heads: [0], position: null, query: null, mask: null, // what is looked at
+  sort: "layer", lowest: false, // all heads
+  threshold: 0.02, hideSpecial: false, filter: "all", lock: [], // lines; the locked side (0 or 1) and place
+  what: "head", log: false, cell: [], // the heat-map
+  temperature: 1, topK: 0, topP: 1, // predictions and generation
+  steps: 20, sample: false, seed: 0, step: 0,
+  factor: 0, kept: {}, skip: [], source: "", behind: 0, there: null, here: null, // what if
+  method: "integrated-gradients", target: null,
+  other: "", beside: null, // comparing
 };
 
+const isNumbers = (value) => Array.isArray(value) && value.every(Number.isInteger);
+
+// Whether a value of a link can stand where `like` stands; null stands for a whole number that is not given.
+function fits(value, like) {
+  if (like === null) return Number.isInteger(value);
+  if (Array.isArray(like)) return isNumbers(value);
+  return typeof value === typeof like && value !== null && !Array.isArray(value);
+}
+
 export function readState() {
-  const state = { ...START };
+  const state = structuredClone(START);
   for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
-    if (!(name in START)) continue;
     try {
       const value = JSON.parse(text);
-      const like = START[name];
-      if (like === null ? Number.isInteger(value) : Array.isArray(like) ? Array.isArray(value) && value.every(Number.isInteger) : typeof value === typeof like) {
-        state[name] = value;
-      }
+      if (name in START && fits(value, START[name])) state[name] = value;
     } catch {
       // a part of the link that cannot be read stays as it was at the start
     }
