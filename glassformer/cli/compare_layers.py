@@ -23,7 +23,10 @@ TEXTS = (
     "If you heat water to 100 degrees, it boils; if you cool it to zero, it freezes.",
     "She asked whether the train to the north had left already, and nobody knew.",
 )
-SHOWN = ("entropy", "distance")
+SHOWN = {  # measures of heads -> what a plot of them is called
+    "entropy": "how widely each head looks (entropy, bits)",
+    "distance": "how far each head looks (mean distance, tokens)",
+}
 
 
 def compare_layers(
@@ -62,6 +65,9 @@ def compare_layers(
     subjects = [Subject.load(name) for name in (model, other or model)]
     if other and len(texts) < 2:
         raise InputError("two models are compared on two texts or more")
+    for subject in subjects:
+        if not subject.heads:
+            raise InputError(f"{subject.name} is a {subject.model.config.model_type}: it has no layers of attention")
     values = compared(subjects[0], subjects[1] if other else subjects[0], texts)
     values |= {"models": [subject.name for subject in subjects], "texts": len(texts)}
     if output is not None:
@@ -118,8 +124,8 @@ def show(values: dict[str, Any]) -> None:
     rows = [(i, *(f"{value:.3f}" for value in row)) for i, row in enumerate(values["cka"])]
     print_table(("layer", *map(str, range(columns))), rows, right=range(columns + 1))
     for model, heads in zip(values["models"], values["heads"], strict=False):
-        for name in SHOWN:
-            print_heading(f"{name} of heads, {model}")
+        for name, words in SHOWN.items():
+            print_heading(f"{model}: {words}")
             widest = max(map(len, heads[name]))
             cells = [(i, *(f"{v:.2f}" for v in row), *[""] * (widest - len(row))) for i, row in enumerate(heads[name])]
             print_table(("layer", *map(str, range(widest))), cells, right=range(widest + 1))
@@ -135,12 +141,15 @@ def write_page(values: dict[str, Any], path: Path) -> None:
     table = values["cka"]
     down, across = values["models"]
     which = f"layers of {down}" if down == across else f"layers of {down} (down) and {across} (across)"
-    figures = [Figure(f"CKA: {which}", numbers(len(table)), numbers(len(table[0])), table)]
+    figures = [Figure(f"How alike the layers are (CKA): {which}", numbers(len(table)), numbers(len(table[0])), table)]
     for model, heads in zip(values["models"], values["heads"], strict=False):
-        for name in SHOWN:
+        for name, words in SHOWN.items():
             widest = max(map(len, heads[name]))
             padded = [[*row, *[None] * (widest - len(row))] for row in heads[name]]
-            figures.append(Figure(f"{name}: {model}", numbers(len(padded)), numbers(widest), padded))
-    note = f"CKA of {values['compared']} over {values['texts']} texts; rows are layers, columns layers or heads."
+            figures.append(Figure(f"{model}: {words}", numbers(len(padded)), numbers(widest), padded))
+    note = (
+        f"CKA of {values['compared']} over {values['texts']} texts: 1 is alike, and 0 stands for what enters the first "
+        "layer. In the other plots rows are layers and columns heads."
+    )
     page = plot_page(f"Layers of {' and '.join(dict.fromkeys(values['models']))}", note, figures)
     write_atomically(path, page.encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,6 +27,7 @@ def prune(
     /,
     *,
     data: Annotated[str, arg(metavar="FILE")],
+    eval: Annotated[str, arg(metavar="FILE")] = "",
     output: Annotated[Path | None, arg(metavar="FOLDER", aliases=["-o"])] = None,
     share: Annotated[float, arg(metavar="X")] = 0.2,
     method: Literal["gradient", "ablation"] = "gradient",
@@ -41,23 +43,25 @@ def prune(
 ) -> int:
     """Find the attention heads that a model needs least for a task, and cut them out.
 
-    Importance is measured on your own rows. Without --output nothing is written: the table tells what would be lost.
-    With it, the heads are cut out of the weights; the folder is a smaller checkpoint that loads everywhere ours do, and
+    Importance is measured on your own rows, and what is left without the heads on the rows of --eval: the rows that
+    chose the heads flatter the choice. Without --output nothing is written: the table tells what would be lost. With
+    it, the heads are cut out of the weights; the folder is a smaller checkpoint that loads everywhere ours do, and
     `glass train --model` can train it further.
 
     examples:
-      glass prune text-classification ./sst2 --data dev.tsv --curve
-      glass prune text-classification ./sst2 --data dev.tsv --share 0.3 -o ./sst2-small
+      glass prune text-classification ./sst2 --data train.tsv --eval dev.tsv --curve
+      glass prune text-classification ./sst2 --data train.tsv --eval dev.tsv --share 0.3 -o ./sst2-small
       glass prune sentence-similarity ./all-MiniLM-L6-v2 --data stsb.tsv --option full_score=5 --method ablation --json
 
     Args:
         task: A task such as text-classification.
         model: A folder or a hub name.
-        data: Rows with answers: txt, csv, tsv, jsonl, json, conll or parquet.
+        data: Rows with answers, on which importance is measured: txt, csv, tsv, jsonl, json, conll or parquet.
+        eval: Other rows with answers, on which the curve and the table are measured; those of --data if not given.
         output: The folder for the smaller model.
         share: How many of all heads to do without, as a share of them.
         method: How importance is measured: by the gradient, or by leaving out each head in turn, which takes longer.
-        rows: How many of the rows to use.
+        rows: How many of the rows of --data to use.
         curve: Also tell what is left without 0, 10, ... 50 percent of the heads.
         option: An option of the task, as [options] of a recipe has it. Can be given several times.
         column: Which of the file's columns to read as what: text=sentence. Can be given several times; then only these
@@ -78,23 +82,34 @@ def prune(
     from ..tasks.registry import task_class
 
     kind = task_class(task)
-    read = Reading(data, column, format, header, delimiter, quotes).rows(kind.columns.all)
-    judged = kind.from_pretrained(model, **read_options(task, option))
-    judged.refuse_untrained()
-    chosen_rows = [row for row, _ in zip(read, range(rows), strict=False)]
-    found = importance.head_importance(judged, chosen_rows, method)
-    points = importance.ablation_curve(judged, chosen_rows, found) if curve else []
-    chosen = importance.least_important(judged.model, found, round(share * len(found)))
-    told = cut(judged, chosen_rows, chosen, output)
+    how = (column, format, header, delimiter, quotes)
+    read = Reading(data, *how).rows(kind.columns.all)
+    others = Reading(eval, *how).rows(kind.columns.all) if eval else None
+    pruned = kind.from_pretrained(model, **read_options(task, option))
+    pruned.refuse_untrained()
+    measured_on = list(islice(read, rows))
+    judged_on = measured_on if others is None else list(others)
+    if not judged_on:
+        raise InputError(f"--eval {eval} has no rows")
+    found = importance.head_importance(pruned, measured_on, method)
+    points = importance.ablation_curve(pruned, judged_on, found) if curve else []
+    chosen = importance.least_important(pruned.model, found, round(share * len(found)))
+    told = cut(pruned, judged_on, chosen, output)
     values = {
         "method": method,
-        "rows": len(chosen_rows),
+        "rows": len(measured_on),
+        "eval_rows": len(judged_on),
         "importance": [[*head, value] for head, value in found.items()],
         "curve": [{"without": p.without, "share": p.share, **p.measures} for p in points],
         "cut": [list(head) for head in chosen],
         **told,
     }
-    print_json(values) if json else show(found, chosen, points, told)
+    if json:
+        print_json(values)
+    else:
+        show(found, chosen, points, told)
+        if not eval:
+            print("measured on the rows that chose the heads; --eval FILE measures on others")
     return 0
 
 

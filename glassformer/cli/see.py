@@ -52,12 +52,14 @@ def see(
     from ..explain.views import attention_of_reading, vectors_of_reading
 
     subject = Subject.load(model)
-    heads = subject.heads
-    if layer is not None and not 0 <= layer < len(heads):
+    reading = subject.read(text, pair)
+    heads: dict[int, list[int]] = {}
+    for part in reading.parts.values():
+        heads |= subject.heads_of_part(part)
+    if layer is not None and layer not in heads:
         raise InputError(f"--layer: there are layers 0 to {len(heads) - 1}, got {layer}")
     if head is not None and head not in heads[layer or 0]:
         raise InputError(f"--head: layer {layer or 0} has the heads {heads[layer or 0]}, got {head}")
-    reading = subject.read(text, pair)
     vectors = vectors_of_reading(reading)
     held = sum(4 * (q.numel() + k.numel()) for kind in vectors.values() for q, k in kind.heads.values())
     page = make_page(
@@ -75,10 +77,11 @@ def see(
         "bytes": path.stat().st_size,
         "tokens": reading.tokens,
         "layers": len(heads),
-        "heads": [len(each) for each in heads],
+        "heads": [len(each) for each in heads.values()],
     }
     if json:
         print_json(told)
     else:
-        print(f"{path}: {len(heads)} layers, {len(reading)} tokens, {size(told['bytes'])}")
+        layers = "1 layer" if len(heads) == 1 else f"{len(heads)} layers"
+        print(f"{path}: {layers}, {len(reading)} tokens, {size(told['bytes'])}")
     return 0

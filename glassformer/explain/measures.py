@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..errors import InputError
+from .places import CROSS
 from .reading import Part, Reading
 
 MEASURES = {  # of a head, over all its queries -> what it means
@@ -67,6 +69,8 @@ def rollout(reading: Reading, last: int, name: str = "all") -> Tensor:
     What reaches a place of an encoder-decoder's target comes from the target ("decoder") and from the source ("cross"):
     the rows of both together sum to 1.
     """
+    if all(part.kind == CROSS for part in reading.parts.values()):
+        raise InputError("rollout follows attention from layer to layer, and this model has no layers of it")
     if name in ("decoder", "cross"):
         return target_rollout(reading, last)[name]
     part = next(iter(reading.parts.values()))

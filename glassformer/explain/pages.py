@@ -25,7 +25,7 @@ from ..checkpoints.files import write_atomically
 from ..errors import InputError
 
 FOLDER = Path(__file__).parent / "page"
-MODULES = ("build", "words", "paint", "arcs", "heat", "grid", "neuron", "save", "source", "page")
+MODULES = ("build", "words", "paint", "svg", "arcs", "heat", "grid", "neuron", "save", "source", "page")
 EXACT = 4_000_000  # bytes of numbers up to which a page holds them in single precision
 VIEWS = ("head", "model", "neuron", "see")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -51,25 +51,19 @@ class PairSubject(Subject):
 
     kind = "next"
     is_decoder = False  # it reads two texts
+    reading_class: ClassVar[type[PairReading]] = PairReading
+    asked: ClassVar[dict[str, bool]] = {}  # what else its decoder is asked for
 
     def __init__(self, task: TextToText, name: str = "") -> None:
-        if not crossing_layers(task.model):
-            raise InputError("this model has no attention layers to look into")
         super().__init__(task.model, task.tokenizer, name)
         self.task, self.writes_with = task, task.target_tokenizer
-
-    @classmethod
-    def load(cls, name: str | Path) -> PairSubject:
-        from ..tasks.translation import Translation
-
-        return cls(Translation.from_pretrained(name), Path(name).name)
 
     def encode(self, text: str, pair: str | None = None) -> Reading:
         """A source, and a target; without one, that which the model writes itself."""
         if not isinstance(text, str) or not (pair is None or isinstance(pair, str)):
             raise InputError("text and pair must be strings")
         source = self.source_of(text)
-        words = self.task.words_of(pair) if pair else self.written(source.ids, max_new_tokens=LONGEST, do_sample=False)
+        words = self.task.words_of(pair) if pair else self.written(source.ids, LONGEST, do_sample=False)
         return self.reading([self.model.start_token(), *words[:-1]], source, text, pair)
 
     def source_of(self, text: str) -> Side:
@@ -77,13 +71,15 @@ class PairSubject(Subject):
         return side_of(self.tokenizer, batch.inputs["input_ids"][0].tolist())
 
     def reading(self, read: list[int], source: Side, text: str, pair: str | None) -> PairReading:
-        return PairReading(self, text, pair, side_of(self.writes_with, read), [0] * len(read), source=source)
+        target = side_of(self.writes_with, read)
+        return self.reading_class(self, text, pair, target, [0] * len(read), source=source)
 
     def again(self, reading: Reading) -> Reading:
         return self.reading(reading.ids, reading.source, reading.text, reading.pair)
 
-    def written(self, ids: list[int], **settings: Any) -> list[int]:
+    def written(self, ids: list[int], max_new_tokens: int, **settings: Any) -> list[int]:
         """What the model writes for a source, without the token that it starts with."""
+        settings["max_new_tokens"] = min(max_new_tokens, self.model.decoder.max_position_embeddings - 1)
         words = self.model.generate(torch.tensor([ids], device=self.model.device), num_beams=1, **settings)[0].tolist()
         return words[1:] if words[:1] == [self.model.start_token()] else words
 
@@ -95,8 +91,62 @@ class PairSubject(Subject):
         both = (reading.source.ids, reading.ids)
         source, target = (torch.tensor([ids], device=self.model.device).expand(copies, -1) for ids in both)
         memory = self.model.encoder.run(source)
-        return self.model.decoder.run(target, memory=memory, output_hidden_states=output_hidden_states)
+        return self.model.decoder.run(target, memory=memory, output_hidden_states=output_hidden_states, **self.asked)
 
     def finish(self, states: Tensor) -> Tensor:
         norm = self.model.decoder.LayerNorm
         return states if norm is None else norm(states)
+
+
+# --- recurrent translators --------------------------------------------------------------------------------------------
+
+
+class RecurrentReading(PairReading):
+    """It has one kind of attention, with one head: from each word that is written to the source."""
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {"cross": Part(CROSS, self.side, self.source, [0], False, has_vectors=False)}
+
+
+class Weights(NamedTuple):
+    """Weights that the model itself tells, in the place of what they could be computed with."""
+
+    held: Tensor  # 1 H T S
+
+    def weights(self, heads: list[int]) -> Tensor:
+        return self.held[:, heads]
+
+
+class RecurrentSubject(PairSubject):
+    """An encoder-decoder that reads word by word, and looks back at the source."""
+
+    reading_class = RecurrentReading
+    asked: ClassVar = {"output_attentions": True}
+
+    def __init__(self, task: TextToText, name: str = "") -> None:
+        super().__init__(task, name)
+        if task.model.decoder.attention is None:
+            raise InputError(f"this {type(task.model).__name__} never looks at the source: it has no attention to show")
+
+    def heads_of_part(self, part: Part) -> dict[int, list[int]]:
+        return {0: [0]}
+
+    def slots(self, layer: int, heads: Any, kind: str) -> list[int]:
+        if heads not in (True, None, [0]):
+            raise InputError(f"a recurrent translator has one head, 0, got {heads!r}")
+        return [0]
+
+    @contextmanager
+    def watched(self, reading: Reading) -> Iterator[None]:
+        yield  # the decoder tells its weights
+
+    def run(self, reading: Reading) -> Reading:
+        super().run(reading)
+        reading.looks[CROSS, 0] = Weights(reading.body.cross_attentions[0])
+        return reading
+
+
+def pair_subject(task: TextToText, name: str = "") -> PairSubject:
+    """The view of an encoder-decoder, with layers of attention or a recurrent one."""
+    return (PairSubject if crossing_layers(task.model) else RecurrentSubject)(task, name)

@@ -14,9 +14,10 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --soft: #a2a9b1; --paper: #15171a; --fill: #6ea8e8; } }
 body { margin: 1.5rem auto; max-width: 80rem; padding: 0 1rem; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, sans-serif; }
-figure { margin: 1.5rem 0; overflow-x: auto; } figcaption { font-weight: 600; } p { color: var(--soft); }
+main { display: flex; flex-wrap: wrap; gap: 0 3rem; } figure { margin: 1rem 0; overflow-x: auto; }
+figcaption { font-weight: 600; } p { color: var(--soft); }
 svg text { fill: var(--ink); font: 11px system-ui, sans-serif; } svg rect { fill: var(--fill); }
-svg .value { font-size: 9px; }
+svg .value { font-size: 10px; }
 """
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -31,7 +32,9 @@ form-action 'none'">
 <body>
 <h1>{title}</h1>
 <p>{note}</p>
+<main>
 {figures}
+</main>
 </body>
 </html>
 """

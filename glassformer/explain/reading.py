@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..models.outputs import BodyOutput
-from ..nn.attention import Look
 from ..text.tokenizer import PreTrainedTokenizer
-from .places import SELF, attention_of, slots_of
+from .places import SELF
 
 if TYPE_CHECKING:
     from .subject import Subject
@@ -42,6 +41,7 @@ class Part(NamedTuple):
     right: Side
     layers: list[int]
     is_causal: bool  # nobody sees what comes after
+    has_vectors: bool = True  # its weights come from queries and keys, which the neuron view shows
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Reading:
     pair: str | None
     side: Side
     segments: list[int]
-    looks: dict[tuple[str, int], Look] = field(default_factory=dict)  # by kind of attention and layer
+    looks: dict[tuple[str, int], Any] = field(default_factory=dict)  # by kind of attention and layer
     hidden: list[Tensor] = field(default_factory=list)  # T C each: before the first layer, behind every layer
     body: BodyOutput | None = None
 
@@ -79,7 +79,8 @@ class Reading:
         """All tokens that the model reads."""
         return [Words(self.side, self.subject.model.get_input_embeddings(), self.subject.tokenizer)]
 
-    def look(self, layer: int, kind: str = SELF) -> Look:
+    def look(self, layer: int, kind: str = SELF) -> Any:
+        """What an attention computed with (a Look), or what stands for it."""
         if (kind, layer) not in self.looks:
             there = sorted(number for of, number in self.looks if of == kind)
             raise InputError(f"there are layers {there[0]} to {there[-1]}, got {layer!r}")
@@ -88,12 +89,12 @@ class Reading:
     def weights(self, layer: int, heads: Any = True, kind: str = SELF) -> Tensor:
         """H T S, of the heads that are asked for, numbered as in the unpruned model."""
         look = self.look(layer, kind)
-        return look.weights(slots_of(attention_of(self.subject.model, layer, kind), heads))[0]
+        return look.weights(self.subject.slots(layer, heads, kind))[0]
 
     def vectors(self, layer: int, head: int, kind: str = SELF) -> tuple[Tensor, Tensor]:
         """The queries (T D) and keys (S D) of one head."""
         look = self.look(layer, kind)
-        (slot,) = slots_of(attention_of(self.subject.model, layer, kind), [head])
+        (slot,) = self.subject.slots(layer, [head], kind)
         return look.q[:, slot], look.k[:, slot]
 
     def logits(self, position: int) -> Tensor:

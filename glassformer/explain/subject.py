@@ -18,7 +18,7 @@ from ..models.outputs import BodyOutput
 from ..text.auto import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .capture import watch
-from .places import attention_of, heads_of, layers_of
+from .places import attention_of, heads_of, layers_of, slots_of
 from .reading import Part, Reading, side_of, spelt
 
 HEADS = {  # how the class names of checkpoints end -> what loads them, head and all
@@ -44,18 +44,19 @@ class Subject:
         if not model.config.is_encoder_decoder:
             return Subject(model, tokenizer)
         from ..tasks.translation import Translation
-        from .pair_subject import PairSubject
+        from .pair_subject import pair_subject
 
-        return PairSubject(Translation(model, tokenizer))
+        return pair_subject(Translation(model, tokenizer))
 
     @classmethod
     def load(cls, name: str | Path) -> Subject:
         """A checkpoint with the head that it was trained with, or without one."""
         config = auto.AutoConfig.from_pretrained(name)
         if config.is_encoder_decoder:
-            from .pair_subject import PairSubject
+            from ..tasks.translation import Translation
+            from .pair_subject import pair_subject
 
-            return PairSubject.load(name)
+            return pair_subject(Translation.from_pretrained(name), Path(name).name)
         made_as = (config.architectures or [""])[0]
         kind = next((auto_class for ending, auto_class in HEADS.items() if made_as.endswith(ending)), "AutoModel")
         loader = getattr(auto, kind)
@@ -81,6 +82,10 @@ class Subject:
 
     def heads_of_part(self, part: Part) -> dict[int, list[int]]:
         return {layer: heads_of(attention_of(self.model, layer, part.kind)) for layer in part.layers}
+
+    def slots(self, layer: int, heads: Any, kind: str) -> list[int]:
+        """Where the tensors of an attention hold some of its heads."""
+        return slots_of(attention_of(self.model, layer, kind), heads)
 
     # --- text to ids -------------------------------------------------------------------------------------------
 

@@ -104,11 +104,16 @@ def neuron_view(
     if model_type is not None and model_type != model.config.model_type:
         raise InputError(f"model_type is {model_type!r}, and the model is a {model.config.model_type}")
     reading = Subject.of(model, tokenizer).read(sentence_a, sentence_b)
+    vectors = vectors_of_reading(reading)
+    if not vectors:
+        raise InputError(
+            f"the attention of a {model.config.model_type} has no queries and keys; head_view shows its weights"
+        )
     page = make_page(
         "neuron",
         attention_of_reading(reading),
         title="Neuron view",
-        vectors=vectors_of_reading(reading),
+        vectors=vectors,
         layer=layer,
         heads=None if head is None else [head],
         theme=theme_of(display_mode),
@@ -135,8 +140,8 @@ def attention_of_reading(reading: Reading) -> dict[str, Attention]:
 
 
 def vectors_of_reading(reading: Reading) -> dict[str, Vectors]:
-    """Queries and keys for the neuron view, of every kind of attention."""
-    return {name: vectors_of_part(reading, part) for name, part in reading.parts.items()}
+    """Queries and keys for the neuron view, of every kind of attention that has them."""
+    return {name: vectors_of_part(reading, part) for name, part in reading.parts.items() if part.has_vectors}
 
 
 def vectors_of_part(reading: Reading, part: Part) -> Vectors:

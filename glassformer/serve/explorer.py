@@ -21,6 +21,7 @@ from ..explain import attribution, lens, measures, whatif
 from ..explain.anatomy import anatomy
 from ..explain.pages import FOLDER as VIEWS
 from ..explain.pages import make_page
+from ..explain.pair_subject import PairReading
 from ..explain.reading import Part, Reading
 from ..explain.similarity import cka_table
 from ..explain.subject import Subject
@@ -129,6 +130,8 @@ class Explorer:
         """The query at `row`, all keys, what is added to its scores (zeros if nothing), its weights."""
         reading, layer, head = self.reading(asked), ask.whole(asked, "layer"), ask.whole(asked, "head")
         part = self.part(asked, reading)
+        if not part.has_vectors:
+            raise InputError("the weights of this attention do not come from queries and keys")
         row = ask.whole(asked, "row", low=0, high=len(part.left.ids) - 1)
         queries, keys = reading.vectors(layer, head, part.kind)
         bias = score_bias_of(reading.look(layer, part.kind))
@@ -224,6 +227,8 @@ class Explorer:
         stream = TextStream(subject.writes_with)
         pieces = [stream.put([i]) for i in whole.ids]
         pieces[-1] += stream.end()
+        if isinstance(whole, PairReading):
+            pieces[0] = ""  # what every target begins with is no word
         return {"tokens": whole.tokens, "pieces": pieces, "start": start, "steps": steps}
 
     def anatomy(self, asked: Asked) -> dict[str, Any]:

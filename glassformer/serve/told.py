@@ -8,7 +8,7 @@ import torch
 
 from ..explain import measures
 from ..explain.pair_subject import PairReading
-from ..explain.reading import Reading
+from ..explain.reading import Part, Reading
 from ..explain.subject import Subject
 from ..explain.views import scale_of
 
@@ -49,15 +49,10 @@ def overview(reading: Reading) -> dict[str, tuple[dict[str, Any], bytes]]:
     for name, part in reading.parts.items():
         heads, pictures, layers = [], [], {}
         for layer, numbers in reading.subject.heads_of_part(part).items():
-            weights, look = reading.weights(layer, kind=part.kind), reading.look(layer, part.kind)
+            weights = reading.weights(layer, kind=part.kind)
             values = {key: each.tolist() for key, each in measures.measure(weights, part.right.separators).items()}
             pictures.append(measures.small(weights, SIDE))
-            layers[layer] = {
-                "heads": numbers,
-                "scale": scale_of(look),
-                "biased": look.score_bias is not None,
-                "size": look.q.shape[-1],
-            }
+            layers[layer] = {"heads": numbers, "vectors": vectors_in(reading, part, layer)}
             for slot, head in enumerate(numbers):
                 each = {key: one[slot] for key, one in values.items()}
                 heads.append({"layer": layer, "head": head, "measures": each})
@@ -72,6 +67,14 @@ def overview(reading: Reading) -> dict[str, tuple[dict[str, Any], bytes]]:
         }
         found[name] = about, b"".join(picture.numpy().tobytes() for picture in pictures)
     return found
+
+
+def vectors_in(reading: Reading, part: Part, layer: int) -> dict[str, Any] | None:
+    """What there is to know of the queries and keys of a layer; None where the weights do not come from them."""
+    if not part.has_vectors:
+        return None
+    look = reading.look(layer, part.kind)
+    return {"scale": scale_of(look), "biased": look.score_bias is not None, "size": look.q.shape[-1]}
 
 
 def heads_in(reading: Reading) -> list[dict[str, Any]]:

@@ -114,6 +114,31 @@ def test_the_command_writes_a_smaller_model_that_trains(folder, tmp_path, capsys
     assert "did you mean 'truncation'" in capsys.readouterr().err
 
 
+def test_heads_are_measured_on_some_rows_and_the_model_on_others(folder, tmp_path, capsys):
+    data, other = tmp_path / "rows.jsonl", tmp_path / "other.jsonl"
+    data.write_text("\n".join(map(json.dumps, ROWS)))
+    others = [{"text": "the mat is so bad", "label": "B"}, {"text": "a good film", "label": "A"}]
+    other.write_text("\n".join(map(json.dumps, others)))
+    arguments = ["prune", "text-classification", str(folder), "--data", str(data), "--share", "0.5", "--curve"]
+    assert main([*arguments, "--eval", str(other), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    task = TextClassification.from_pretrained(folder)
+    found = importance.head_importance(task, ROWS)
+    assert [value for *_, value in told["importance"]] == pytest.approx(list(found.values()), rel=1e-4)
+    assert (told["rows"], told["eval_rows"]) == (12, 2)
+    assert told["before"]["loss"] == pytest.approx(evaluate(task, others)["loss"], abs=1e-6)
+    assert told["curve"][0]["loss"] == told["before"]["loss"]
+    importance.prune(task.model, [Head(*head) for head in told["cut"]])
+    assert told["after"]["loss"] == pytest.approx(evaluate(task, others)["loss"], abs=1e-6)
+    assert main(arguments) == 0
+    assert "--eval FILE measures on others" in capsys.readouterr().out
+    assert main([*arguments, "--eval", str(other)]) == 0
+    assert "--eval FILE" not in capsys.readouterr().out
+    other.write_text("")
+    assert main([*arguments, "--eval", str(other)]) == 1
+    assert str(other) in capsys.readouterr().err
+
+
 def test_a_pruned_model_is_fine_tuned_and_stays_pruned(folder, tmp_path, capsys):
     data, small, run = tmp_path / "rows.jsonl", tmp_path / "small", tmp_path / "run"
     data.write_text("\n".join(map(json.dumps, ROWS)))

@@ -26,7 +26,7 @@ from glassformer.transformers_neuron_view import GPT2Model as NeuronGPT2
 from ..models.architectures import tiny_bert, tiny_gpt2, tokens
 from ..models.encoder_decoders import tiny_transformer
 from ..serve.browser import Eye
-from ..serve.conftest import HOSTILE, bert_folder, gpt_folder, hostile_subject  # noqa: F401
+from ..serve.conftest import HOSTILE, bert_folder, gpt_folder, hostile_subject, recurrent_folder  # noqa: F401
 from ..tasks.tiny import VOCAB
 
 TOKENS = ["[CLS]", *HOSTILE, "[SEP]"]
@@ -302,7 +302,7 @@ def test_compare_layers(bert_folder, tmp_path, capsys, chromium):  # noqa: F811
     page.close()
     assert not eye.faults
     assert main(["compare-layers", str(bert_folder), str(bert_folder), "--input", str(texts)]) == 0
-    assert "entropy of heads" in capsys.readouterr().out
+    assert "how widely each head looks" in capsys.readouterr().out
 
 
 # --- encoder-decoders -------------------------------------------------------------------------------------------------
@@ -348,3 +348,23 @@ def test_an_encoder_decoder_shows_three_kinds(chromium, tmp_path, capsys):
     assert main(["compare-layers", str(folder), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [len(row) for row in told["heads"][0]["entropy"]] == [4] * 5
+
+
+@torch.no_grad()
+def test_a_recurrent_translator_shows_where_it_looks(chromium, recurrent_folder, tmp_path, capsys):  # noqa: F811
+    path = tmp_path / "page.html"
+    assert main(["see", str(recurrent_folder), "the cat sat", "--pair", "so good", "-o", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["layers"], told["heads"]) == (1, [1])
+    page, eye = opened(chromium, path.read_text(encoding="utf-8"), tmp_path)
+    assert page.locator("section").count() == 3  # no neuron view
+    page.close()
+    assert not eye.faults
+    subject = glassformer.Subject.load(recurrent_folder)
+    with pytest.raises(glassformer.InputError, match="has no queries and keys"):
+        neuron_view(subject.model, "rnn", subject.tokenizer, "the cat", "so good")
+    blind = glassformer.RNNForSeq2SeqLM(glassformer.RNNConfig(vocab_size=50, hidden_size=16, attention="without"))
+    with pytest.raises(glassformer.InputError, match="never looks at the source"):
+        glassformer.Subject.of(blind, subject.tokenizer)
+    assert main(["compare-layers", str(recurrent_folder)]) == 1
+    assert "is a rnn: it has no layers of attention" in capsys.readouterr().err

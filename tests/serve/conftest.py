@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer import BertForMaskedLM, BertModel, BertTokenizer, Subject, TransformerForSeq2SeqLM
+from glassformer import (
+    BertForMaskedLM,
+    BertModel,
+    BertTokenizer,
+    RNNConfig,
+    RNNForSeq2SeqLM,
+    Subject,
+    TransformerForSeq2SeqLM,
+)
 from glassformer.serve.explorer import Explorer
 
 from ..generate.tiny import write_tiny_gpt2
@@ -65,12 +73,32 @@ def writer(gpt_folder) -> Iterator[tuple[Explorer, str]]:
     yield from running(Explorer([Subject.load(gpt_folder)], "Once upon a time"))
 
 
+TARGET = {"vocab_size": len(VOCAB), "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 2}
+
+
+def write_translator(folder: Path, model) -> Path:
+    model.save_pretrained(folder)
+    BertTokenizer(vocab={word: i for i, word in enumerate(VOCAB)}).save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def translator(tmp_path_factory) -> Iterator[tuple[Explorer, str]]:
     """An encoder-decoder, which has three kinds of attention."""
     torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("translator")
-    config = tiny_transformer(vocab_size=len(VOCAB), bos_token_id=2, eos_token_id=3, decoder_start_token_id=2)
-    TransformerForSeq2SeqLM(config).save_pretrained(folder)
-    BertTokenizer(vocab={word: i for i, word in enumerate(VOCAB)}).save_pretrained(folder)
+    model = TransformerForSeq2SeqLM(tiny_transformer(**TARGET))
+    folder = write_translator(tmp_path_factory.mktemp("translator"), model)
     yield from running(Explorer([Subject.load(folder)], "the cat sat on the mat", "so good"))
+
+
+@pytest.fixture(scope="session")
+def recurrent_folder(tmp_path_factory) -> Path:
+    torch.manual_seed(0)
+    model = RNNForSeq2SeqLM(RNNConfig(**TARGET, hidden_size=16, num_hidden_layers=2))
+    return write_translator(tmp_path_factory.mktemp("recurrent"), model)
+
+
+@pytest.fixture(scope="session")
+def recurrent(recurrent_folder) -> Iterator[tuple[Explorer, str]]:
+    """A translator that reads word by word, and has one head that looks at the source."""
+    yield from running(Explorer([Subject.load(recurrent_folder)], "the cat sat on the mat", "so good"))

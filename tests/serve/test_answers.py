@@ -66,13 +66,13 @@ def test_the_overview_has_every_head(explorer, read):
 def test_neurons_add_up_to_the_weights(explorer, read):
     layer, row = read["parts"]["all"]["layers"]["1"], 4
     found = numbers(explorer, "neuron", reading=read["reading"], layer=1, head=2, row=row).astype("f8")
-    count, size = len(read["ids"]), layer["size"]
+    count, size = len(read["ids"]), layer["vectors"]["size"]
     query, keys, rest = (
         found[:size],
         found[size : size + count * size].reshape(count, size),
         found[size + count * size :],
     )
-    scores = (keys @ query + rest[:count]) * layer["scale"]
+    scores = (keys @ query + rest[:count]) * layer["vectors"]["scale"]
     weights = np.exp(scores - scores.max())
     np.testing.assert_allclose(weights / weights.sum(), rest[count:], atol=1e-6)
 
@@ -217,3 +217,22 @@ def test_places_to_patch_are_those_of_the_layer(translator):
     assert told(translator, "change", **asked, here=6, there=6)["divergence"] >= 0  # the encoder read eight tokens
     code, _, body = question(translator[1], "change", {**asked, "here": 9, "there": 0})
     assert (code, b"positions 0 to 7" in body) == (400, True)
+
+
+def test_what_a_recurrent_translator_has_not_is_told(recurrent):
+    read = told(recurrent, "read", text="the cat", pair="so good")
+    assert list(read["parts"]) == ["cross"]
+    asked = {"reading": read["reading"], "layer": 0}
+    for name, more, said in (
+        ("neuron", {"head": 0, "row": 0}, b"do not come from queries and keys"),
+        ("flow", {"what": "rollout"}, b"has no layers of it"),
+        ("head", {"head": 1}, b"has one head, 0, got [1]"),
+    ):
+        code, _, body = question(recurrent[1], name, {**asked, **more})
+        assert (code, said in body) == (400, True), body
+
+
+def test_the_start_of_a_target_is_no_word(translator):
+    found = told(translator, "generate", text="the cat", steps=3)
+    assert found["pieces"][0] == ""
+    assert len(found["pieces"]) == len(found["tokens"])

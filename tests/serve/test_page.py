@@ -196,7 +196,9 @@ def lowest_first(page) -> None:
 
 
 def settings_of(page) -> list:
-    return page.evaluate("[...document.querySelectorAll('#panel input, #panel select')].map((n) => [n.value, n.checked])")
+    return page.evaluate(
+        "[...document.querySelectorAll('#panel input, #panel select')].map((n) => [n.value, n.checked])"
+    )
 
 
 def test_heads_are_sorted_both_ways(page, explorer):
@@ -248,7 +250,8 @@ def test_a_cell_is_locked_and_freed(page):
     heat.click(position={"x": 300, "y": 250})
     page.fill("#text", "the")  # a smaller text than the cell that is locked
     until(page, "document.querySelectorAll('.token').length === 3")
-    until(page, "document.querySelector('main').getAttribute('aria-busy') === 'false' && location.hash.includes('text=%22the%22')")
+    until(page, "location.hash.includes('text=%22the%22')")
+    page.wait_for_selector("main[aria-busy=false]")
     until(page, "document.querySelector('.told').textContent === 'Layer 0 Head 0'")
     heat.hover(position={"x": 120, "y": 60})
     assert "row sum" in page.inner_text(".told")
@@ -336,7 +339,9 @@ def saved(page, name: str) -> bytes:
 def test_every_view_is_saved_as_a_picture(page, view):
     show(page, view)
     drawing = saved(page, "SVG").decode()
-    texts = ["".join(node.itertext()) for node in ElementTree.fromstring(drawing).iter("{http://www.w3.org/2000/svg}text")]
+    texts = [
+        "".join(node.itertext()) for node in ElementTree.fromstring(drawing).iter("{http://www.w3.org/2000/svg}text")
+    ]
     assert "<script" not in drawing
     wanted = {"generate": "This model does not write.", "anatomy": "embeddings", "predict": "probability"}
     wanted |= {"heads": "Layer 0 Head 0", "compare": "probability"}  # their tokens are dots of a canvas
@@ -451,3 +456,37 @@ def test_switching_cross_heads_off(translator):
     logits = subject.model(ids, decoder_input_ids=words, cross_attn_head_mask=mask).logits[0, 1]
     assert effect.after[0].probability == pytest.approx(logits.softmax(-1).max().item(), abs=1e-5)
     assert effect.divergence > 0
+
+
+@torch.no_grad()
+def test_a_recurrent_translator_shows_its_one_head(chromium, recurrent):
+    explorer, address = recurrent
+    subject = explorer.subjects[0]
+    reading = subject.encode("the cat sat on the mat", "so good")
+    ids, words = torch.tensor([reading.source.ids]), torch.tensor([reading.ids])
+    wanted = subject.model(ids, decoder_input_ids=words, output_attentions=True).cross_attentions[0][0, 0]
+    for page in opened(chromium, address):
+        assert page.locator(".cell").count() == 1
+        for view in VIEWS:
+            show(page, view)
+        show(page, "heat")
+        assert "rollout" not in page.inner_text("#panel")
+        page.locator("canvas[role=application]").focus()
+        for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+            page.keyboard.press(key)
+        value = float(re.search(r": 1 so → 1 the: ([\d.e-]+) \(row sum 1.0000", page.inner_text(".told"))[1])
+        assert value == pytest.approx(wanted[1, 1].item(), rel=2e-5)
+        show(page, "neuron")
+        assert "do not come from the product of queries and keys" in page.inner_text("#panel")
+        show(page, "attribute")
+        assert page.locator(".scored").nth(0).locator("bdi").all_inner_texts() == reading.source.tokens
+
+
+def test_a_query_of_the_source_leaves_the_target_alone(chromium, translator):
+    for page in opened(chromium, translator[1]):
+        show(page, "neuron")
+        page.get_by_label("Attention", exact=True).select_option("encoder")
+        page.get_by_label("Query token").select_option("7")  # the target has three tokens
+        until(page, "location.hash.includes('query=7')")
+        show(page, "predict")
+        assert page.locator("table tbody tr").count() == 12

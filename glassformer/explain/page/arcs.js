@@ -1,10 +1,12 @@
 // The head view: every token on both sides, and lines as strong as the weights between them.
 
-import { choice, exact, make, markup, slider, tick, visible } from "./build.js";
+import { choice, exact, make, slider, tick, visible } from "./build.js";
 import { clipped, colour, headColour, onTheme, paper } from "./paint.js";
+import { SvgPath, SvgPen } from "./svg.js";
 import { say } from "./words.js";
 
 const LEVELS = 12; // of opacity: lines of one level are drawn together
+const STRENGTH = 0.9; // of the lines when no token is chosen
 
 export class Arcs {
   // kept(locked) is called when a token is locked or freed
@@ -58,7 +60,7 @@ export class Arcs {
   draw() {
     if (!this.left || !this.root.isConnected) return;
     this.size();
-    this.lines(paper(this.base, this.width, this.height), null, 0.9);
+    this.lines(paper(this.base, this.width, this.height), null, STRENGTH);
     this.names(paper(this.labels, this.width, this.height));
     this.over();
   }
@@ -85,7 +87,8 @@ export class Arcs {
   lines(pen, only, strength) {
     const [from, to] = [this.column, this.width - this.column];
     for (const { head, weights, columns } of this.heads) {
-      const paths = Array.from({ length: LEVELS + 1 }, () => new Path2D());
+      const Path = pen instanceof SvgPen ? SvgPath : Path2D;
+      const paths = Array.from({ length: LEVELS + 1 }, () => new Path());
       const used = new Set();
       for (let i = 0; i < this.left.length; i++) {
         if (!this.seen("left", i) || (only?.side === "left" && only.place !== i)) continue;
@@ -187,23 +190,11 @@ export class Arcs {
     return whole;
   }
 
-  // The same drawing as SVG text.
   svg() {
-    const parts = [];
-    for (const { head, weights, columns } of this.heads) {
-      for (let i = 0; i < this.left.length; i++) for (let j = 0; j < this.right.length; j++) {
-        const weight = weights[i * columns + j];
-        if (weight < this.threshold || !this.seen("left", i) || !this.seen("right", j)) continue;
-        parts.push(`<line x1="${this.column}" y1="${this.y(i)}" x2="${this.width - this.column}" y2="${this.y(j)}" ` +
-          `stroke="${headColour(head)}" stroke-opacity="${weight.toFixed(3)}" stroke-width="${(0.6 + 1.9 * weight).toFixed(2)}"/>`);
-      }
-    }
-    for (const [tokens, x, anchor] of [[this.left, this.column - 6, "end"], [this.right, this.width - this.column + 6, "start"]]) {
-      tokens.forEach((token, place) => parts.push(
-        `<text x="${x}" y="${this.y(place)}" dy="0.35em" text-anchor="${anchor}">${markup(visible(token))}</text>`));
-    }
-    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${this.width} ${this.height}" ` +
-      `font-family="sans-serif" font-size="13">${parts.join("")}</svg>`;
+    const pen = new SvgPen(this.width, this.height);
+    this.lines(pen, null, STRENGTH);
+    this.names(pen);
+    return pen.svg();
   }
 }
 

@@ -1,11 +1,15 @@
 // The heat-map: one cell for each weight, with its exact value under the pointer or the keys.
 
-import { exact, make, markup, visible } from "./build.js";
-import { clipped, colour, onTheme, paper, picture, ramp } from "./paint.js";
+import { exact, make, visible } from "./build.js";
+import { clipped, colour, onTheme, paper, picture, ramp, SOFTER } from "./paint.js";
+import { SvgPen } from "./svg.js";
 import { say } from "./words.js";
 
 const LOWEST = 1e-6; // the weight at which the log scale begins
-const HIGHEST = 80; // of the names above the columns
+const HIGHEST = 80; // pixels of the names above the columns
+const LEGIBLE = 9; // pixels of a cell from which rows and columns are named
+const MANY = 20_000; // cells from which a drawing holds them as one picture
+const SQUARE = /^[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff60]+$/; // letters that are read upright, one below the other
 const SLANT = 44; // room on the right for the slanted names of the last columns
 
 export class Heat {
@@ -46,33 +50,37 @@ export class Heat {
     this.label = Math.min(110, room * 0.25);
     this.cell = Math.max(1, Math.min(26, Math.floor((room - this.label - SLANT) / this.columns)));
     this.width = this.label + this.cell * this.columns + SLANT;
-    this.head = this.cell >= 9 ? this.slant() : 6;
+    this.head = this.cell >= LEGIBLE ? this.highest() : 6;
     this.height = this.head + this.cell * this.rows + 4;
     const pen = paper(this.base, this.width, this.height);
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(this.picture(), this.label, this.head, this.cell * this.columns, this.cell * this.rows);
-    pen.strokeStyle = colour("line");
-    pen.strokeRect(this.label - 0.5, this.head - 0.5, this.cell * this.columns + 1, this.cell * this.rows + 1);
-    if (this.cell >= 9) this.names(pen);
+    this.paintPicture(pen);
+    this.paintNames(pen);
     this.over();
   }
 
-  // How high the slanted names of the columns are.
-  slant() {
+  // How high the names of the columns are, slanted or upright.
+  highest() {
     const pen = this.base.getContext("2d");
     pen.font = this.font();
-    const widest = Math.max(...this.right.map((token) => pen.measureText(visible(token)).width));
-    return Math.min(HIGHEST, Math.ceil(widest * 0.87) + 14); // the sine of the slant
+    const high = (name) => (SQUARE.test(name) ? [...name].length * this.step() : pen.measureText(name).width * 0.87); // the sine of the slant
+    return Math.min(HIGHEST, Math.ceil(Math.max(...this.right.map((token) => high(visible(token))))) + 14);
+  }
+
+  // From one upright letter to the next.
+  step() {
+    return Math.min(13, this.cell) + 2;
   }
 
   font() {
     return `${Math.min(13, this.cell)}px system-ui, sans-serif`;
   }
 
-  picture() {
+  paintPicture(pen) {
     const bytes = new Uint8Array(this.weights.length);
     for (let i = 0; i < bytes.length; i++) bytes[i] = Math.round(255 * this.level(this.weights[i]));
-    return picture(bytes, this.rows, this.columns, ramp());
+    const cells = picture(bytes, this.rows, this.columns, ramp());
+    pen.drawImage(cells, this.label, this.head, this.cell * this.columns, this.cell * this.rows);
   }
 
   level(weight) {
@@ -80,21 +88,38 @@ export class Heat {
     return weight <= LOWEST ? 0 : 1 - Math.log(weight) / Math.log(LOWEST);
   }
 
-  names(pen) {
+  paintNames(pen) {
+    pen.strokeStyle = colour("line");
+    pen.lineWidth = 1;
+    pen.strokeRect(this.label - 0.5, this.head - 0.5, this.cell * this.columns + 1, this.cell * this.rows + 1);
+    if (this.cell < LEGIBLE) return;
     pen.font = this.font();
     pen.fillStyle = colour("ink");
     pen.textBaseline = "middle";
     pen.textAlign = "right";
     this.left.forEach((token, row) => pen.fillText(
       clipped(pen, visible(token), this.label - 8), this.label - 5, this.head + (row + 0.5) * this.cell));
-    pen.textAlign = "left";
     this.right.forEach((token, column) => {
-      pen.save();
-      pen.translate(this.label + (column + 0.5) * this.cell, this.head - 5);
-      pen.rotate(-Math.PI / 3);
-      pen.fillText(clipped(pen, visible(token), this.head), 0, 0);
-      pen.restore();
+      const [name, x] = [visible(token), this.label + (column + 0.5) * this.cell];
+      if (SQUARE.test(name)) this.paintUpright(pen, name, x);
+      else this.paintSlanted(pen, name, x);
     });
+  }
+
+  paintUpright(pen, name, x) {
+    const room = Math.floor((this.head - 6) / this.step());
+    const letters = [...name].length > room ? [...[...name].slice(0, room - 1), "…"] : [...name];
+    pen.textAlign = "center";
+    letters.reverse().forEach((letter, i) => pen.fillText(letter, x, this.head - 5 - (i + 0.5) * this.step()));
+  }
+
+  paintSlanted(pen, name, x) {
+    pen.textAlign = "left";
+    pen.save();
+    pen.translate(x, this.head - 5);
+    pen.rotate(-Math.PI / 3);
+    pen.fillText(clipped(pen, name, this.head), 0, 0);
+    pen.restore();
   }
 
   over() {
@@ -162,18 +187,16 @@ export class Heat {
   }
 
   svg() {
-    const parts = [];
-    const size = 14;
-    for (let i = 0; i < this.rows; i++) for (let j = 0; j < this.columns; j++) {
-      const level = this.level(this.weights[i * this.columns + j]);
-      if (level > 0.004) parts.push(
-        `<rect x="${100 + j * size}" y="${80 + i * size}" width="${size}" height="${size}" fill="#1f5fa8" fill-opacity="${level.toFixed(3)}"/>`);
-    }
-    this.left.forEach((token, i) => parts.push(
-      `<text x="94" y="${80 + (i + 0.5) * size}" dy="0.35em" text-anchor="end">${markup(visible(token))}</text>`));
-    this.right.forEach((token, j) => parts.push(
-      `<text transform="translate(${100 + (j + 0.5) * size} 74) rotate(-60)">${markup(visible(token))}</text>`));
-    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${110 + this.columns * size} ${90 + this.rows * size}" ` +
-      `font-family="sans-serif" font-size="11">${parts.join("")}</svg>`;
+    const pen = new SvgPen(this.width, this.height);
+    if (this.rows * this.columns > MANY) this.paintPicture(pen);
+    else this.weights.forEach((weight, place) => {
+      const [row, column, level] = [Math.floor(place / this.columns), place % this.columns, this.level(weight)];
+      pen.fillStyle = colour("strong");
+      pen.globalAlpha = level ** SOFTER;
+      if (level > 0.002) pen.fillRect(this.label + column * this.cell, this.head + row * this.cell, this.cell, this.cell);
+    });
+    pen.globalAlpha = 1;
+    this.paintNames(pen);
+    return pen.svg();
   }
 }

@@ -1,7 +1,8 @@
 // The neuron view: one query, every key, their product element by element, and how the weight comes out of it.
 
 import { exact, make, visible } from "./build.js";
-import { clipped, colour, onTheme, paper, SvgPen } from "./paint.js";
+import { clipped, colour, onTheme, paper } from "./paint.js";
+import { SvgPen } from "./svg.js";
 import { say } from "./words.js";
 
 const [ROW, CELL, MIDDLE] = [18, 13, 7]; // pixels from row to row, of a cell, and down to where its text stands
@@ -75,7 +76,7 @@ export class Neuron {
   paint(pen) {
     const { query, keys, bias, hidden, right, weights, token } = this.data;
     const size = query.length, narrow = this.width < 680;
-    const [label, each, bar] = narrow ? [66, bias ? 50 : 56, 0] : [90, 80, 120];
+    const [label, each, bar] = narrow ? [66, bias ? 50 : 56, 0] : [90, 88, 120];
     const heads = ["q·k", ...(bias ? [say("bias")] : []), say("scaled"), say("weight")];
     const strip = (this.width - label - heads.length * each - bar - 20) / 2;
     const second = label + strip + 10, numbers = second + strip;

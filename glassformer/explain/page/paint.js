@@ -1,7 +1,5 @@
 // Canvases that are sharp on every screen, and the colours of the page's theme.
 
-import { markup } from "./build.js";
-
 const MOST_PIXELS = 16e6; // what every browser still draws well
 
 export function paper(canvas, width, height) {
@@ -40,12 +38,14 @@ export function headColour(number) {
   return colour(headName(number));
 }
 
+export const SOFTER = 0.7; // the power that lets small weights be seen
+
 // Numbers 0 to 1 as colours from the page's ground to its accent, 256 of them.
 export function ramp() {
   const [low, high] = [triple(colour("ground")), triple(colour("strong"))];
   const colours = new Uint32Array(256);
   for (let i = 0; i < 256; i++) {
-    const mixed = low.map((from, channel) => Math.round(from + (high[channel] - from) * (i / 255) ** 0.7));
+    const mixed = low.map((from, channel) => Math.round(from + (high[channel] - from) * (i / 255) ** SOFTER));
     colours[i] = (255 << 24) | (mixed[2] << 16) | (mixed[1] << 8) | mixed[0];
   }
   return colours;
@@ -61,36 +61,6 @@ export function picture(bytes, rows, columns, colours) {
   for (let i = 0; i < pixels.length; i++) pixels[i] = colours[bytes[i]];
   small.getContext("2d").putImageData(image, 0, 0);
   return small;
-}
-
-// A pen that writes SVG where that of a canvas paints: boxes and texts.
-export class SvgPen {
-  constructor(width, height) {
-    Object.assign(this, { width, height, parts: [], fillStyle: "#000", globalAlpha: 1, font: "12px sans-serif", textAlign: "left" });
-    this.ruler = document.createElement("canvas").getContext("2d");
-  }
-
-  measureText(text) {
-    this.ruler.font = this.font;
-    return this.ruler.measureText(text);
-  }
-
-  fillRect(x, y, width, height) {
-    this.parts.push(`<rect x="${x.toFixed(2)}" y="${y.toFixed(2)}" width="${width.toFixed(2)}" height="${height.toFixed(2)}" ` +
-      `fill="${this.fillStyle}" fill-opacity="${this.globalAlpha.toFixed(3)}"/>`);
-  }
-
-  // The texts of the views stand with their middle at y.
-  fillText(text, x, y) {
-    const anchor = { left: "start", center: "middle", right: "end" }[this.textAlign];
-    this.parts.push(`<text x="${x.toFixed(2)}" y="${y.toFixed(2)}" dy="0.35em" text-anchor="${anchor}" fill="${this.fillStyle}" ` +
-      `font-size="${parseInt(this.font, 10)}">${markup(text)}</text>`);
-  }
-
-  svg() {
-    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${this.width} ${this.height}" font-family="sans-serif">` +
-      `<rect width="100%" height="100%" fill="${colour("paper")}"/>${this.parts.join("")}</svg>`;
-  }
 }
 
 export function clipped(context, text, width) {

@@ -4,7 +4,7 @@
 import { askJson, askNumbers } from "./api.js";
 import { button, choice, labelled, make, refill, table, visible } from "./build.js";
 import { Heat } from "./heat.js";
-import { share } from "./panels_answers.js";
+import { behind, chance, share } from "./panels_answers.js";
 import { headPicker } from "./panels_attention.js";
 import { say } from "./words.js";
 
@@ -44,7 +44,7 @@ export function comparePanel(app, root) {
       const { guesses } = await askJson("predict", { reading, position, count: SHOWN });
       const title = model.kind === "label" ? say("predictions") : say(`said-${model.kind}`, position, visible(tokens[position]));
       tables.push(table(`${tables.length + 1}: ${title}`, [say(model.kind === "label" ? "label" : "guess"), say("probability"), ""],
-        guesses.map((guess) => [visible(guess.text), guess.probability.toFixed(5), share(guess.probability)])));
+        guesses.map((guess) => [visible(guess.text), chance(guess.probability), share(guess.probability)])));
     }
     answers.replaceChildren(...tables);
   };
@@ -63,10 +63,10 @@ export function comparePanel(app, root) {
   const showLayers = () => {
     layers.hidden = !found.cka;
     if (!found.cka) return;
-    const name = (which) => (_, i) => (i ? `${which}: ${say("layer")} ${i - 1}` : `${which}: ${say("wordVectors")}`);
-    const table = found.cka;
-    alike.show({ weights: Float32Array.from(table.flat()), rows: table.length, columns: table[0].length, sums: false,
-      left: table.map(name(1)), right: table[0].map(name(2)), name: say("ckaNote") });
+    const named = (number, model, places) => Array.from({ length: places }, (_, place) => `${number}: ${behind(model, places)(place)}`);
+    const [rows, columns] = [found.cka.length, found.cka[0].length];
+    alike.show({ weights: Float32Array.from(found.cka.flat()), rows, columns, sums: false, name: say("ckaNote"),
+      left: named(1, first, rows), right: named(2, about.models[beside()], columns) });
   };
   const showDifferences = () => {
     const others = new Map(found.second.map((each) => [`${each.layer}.${each.head}`, each.measures]));

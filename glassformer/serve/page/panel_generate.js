@@ -2,7 +2,7 @@
 
 import { askJson } from "./api.js";
 import { button, harmless, labelled, make, slider, table, tick, visible } from "./build.js";
-import { emptyPanel, narrowed, narrowing, share } from "./panels_answers.js";
+import { chance, emptyPanel, narrowed, narrowing, share } from "./panels_answers.js";
 import { say } from "./words.js";
 
 const BEAT = 600; // milliseconds between two words
@@ -39,10 +39,10 @@ export function generatePanel(app, root) {
       className: i < start ? "" : i === start + state.step ? "new here" : "new", textContent: harmless(piece),
     }));
     const now = steps[state.step];
-    const rows = now.others.map(([name, chance]) => [visible(name), chance.toFixed(5), share(chance), name === now.chosen ? "←" : ""]);
+    const rows = now.others.map(([name, value]) => [visible(name), chance(value), share(value), name === now.chosen ? "←" : ""]);
     place.replaceChildren(make("p", { className: "written", dir: "auto" }, ...words),
       make("p", { className: "told", role: "status", textContent:
-        `${state.step + 1} / ${steps.length}: ${visible(now.chosen)} ${now.probability?.toFixed(5) ?? ""}` }),
+        `${state.step + 1} / ${steps.length}: ${visible(now.chosen)} ${now.probability === null ? "" : chance(now.probability)}` }),
       table(say("stoodThere"), [say("guess"), say("probability"), "", ""], rows));
   };
   const write = async () => {

@@ -11,6 +11,17 @@ export function share(value, most = 1) {
   return bar;
 }
 
+// A probability, however small.
+export function chance(value) {
+  return value >= 1e-4 || value === 0 ? value.toFixed(5) : value.toExponential(1);
+}
+
+// The name of the place behind so many layers; those of an encoder are not counted by the decoder's vectors.
+export function behind(model, places) {
+  const before = model.heads.length - (places - 1);
+  return (place) => (place ? `${say("layer")} ${before + place - 1}` : say("wordVectors"));
+}
+
 // A ground as strong as a number between -1 and 1.
 export function tinted(node, level) {
   const strength = Math.min(1, Math.abs(level)) * 60;
@@ -71,7 +82,7 @@ export function predictPanel(app, root) {
       const about = kind === "label" ? say("predictions") : say(`said-${kind}`, position, visible(tokens[position]));
       const header = [kind === "label" ? say("label") : say("guess"), say("probability"), say("narrowed"), "", say("changed")];
       place.replaceChildren(table(about, header, guesses.map((guess) => [
-        visible(guess.text), guess.probability.toFixed(5), guess.narrowed.toFixed(5), share(guess.narrowed, most), shift(guess)])));
+        visible(guess.text), chance(guess.probability), chance(guess.narrowed), share(guess.narrowed, most), shift(guess)])));
       app.said = new Map(guesses.map((guess) => [guess.id, guess.probability]));
     },
     found: () => guesses,
@@ -82,7 +93,7 @@ const AROUND = 12; // tokens that the lens looks at
 const LONGEST = 12; // letters of a word that a cell of the lens shows
 
 export function lensPanel(app, root) {
-  if (!["mask", "next"].includes(app.model.kind)) return emptyPanel(root, "noLens");
+  if (!["mask", "next"].includes(app.model.kind) || !app.model.heads.length) return emptyPanel(root, "noLens");
   const place = make("div", { className: "wide lens" });
   const bar = make("div", { className: "controls" });
   root.append(make("p", { className: "note", textContent: say("lensNote") }), bar, place);
@@ -100,8 +111,9 @@ export function lensPanel(app, root) {
       const positions = tokens.map((_, i) => i).slice(first, first + AROUND);
       const { layers } = await askJson("lens", { reading, positions });
       found = { positions, layers };
-      const rows = layers.map((row, layer) => [layer ? String(layer - 1) : say("wordVectors"), ...row.map(cell)]).reverse();
-      place.replaceChildren(table(`${say("lens")}: ${say("around")}`, [say("behindLayer"), ...positions.map((i) => short(tokens[i]))], rows));
+      const name = behind(app.model, layers.length);
+      const rows = layers.map((row, place) => [name(place), ...row.map(cell)]).reverse();
+      place.replaceChildren(table(`${say("lens")}: ${say("around")}`, ["", ...positions.map((i) => short(tokens[i]))], rows));
     },
     found: () => found,
   };

@@ -6,6 +6,7 @@ import { choice, make, refill, tick, visible } from "./build.js";
 import { Grid, headChips } from "./grid.js";
 import { Heat } from "./heat.js";
 import { Neuron } from "./neuron.js";
+import { emptyPanel } from "./panels_answers.js";
 import { say } from "./words.js";
 
 // Which kind of attention is looked at, where there are several.
@@ -95,7 +96,8 @@ export function arcsPanel(app, root) {
 
 export function heatPanel(app, root) {
   const picker = headPicker(app, false);
-  const kinds = [["head", say("oneHead")], ["mean", say("headMean")], ["rollout", say("rollout")]];
+  const flows = Object.keys(app.reading.parts).some((name) => name !== "cross"); // from layer to layer
+  const kinds = [["head", say("oneHead")], ["mean", say("headMean")], ...(flows ? [["rollout", say("rollout")]] : [])];
   const [place, note] = [make("div"), make("p", { className: "note", textContent: say("rolloutParts") })];
   root.append(picker.bar, make("div", { className: "controls" },
     choice(say("show"), kinds, app.state.what, (what) => app.set({ what })),
@@ -121,6 +123,7 @@ export function heatPanel(app, root) {
 }
 
 export function neuronPanel(app, root) {
+  if (!Object.values(app.part.layers)[0].vectors) return emptyPanel(root, "noVectors");
   const picker = headPicker(app, false);
   const query = make("div", { className: "controls" });
   const place = make("div");
@@ -135,7 +138,7 @@ export function neuronPanel(app, root) {
       const row = Math.min(app.state[name] ?? 0, left.tokens.length - 1);
       refill(query, choice(say("query"), left.tokens.map((token, i) => [i, `${i} ${visible(token)}`]), row,
         (value) => app.set({ [name]: Number(value) })));
-      const { size, scale, biased } = layers[layer];
+      const { size, scale, biased } = layers[layer].vectors;
       const numbers = await askNumbers("neuron", { reading, part, layer, head: heads.at(-1), row });
       const count = right.tokens.length;
       const [keys, bias] = [size, size + count * size];

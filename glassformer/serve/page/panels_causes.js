@@ -1,9 +1,9 @@
 // Panels that ask why: what changes when something is switched off or patched, and which tokens an answer rests on.
 
 import { askJson } from "./api.js";
-import { button, choice, labelled, make, refill, slider, table, tick, visible } from "./build.js";
+import { button, choice, exact, labelled, make, refill, slider, table, tick, visible } from "./build.js";
 import { headPicker } from "./panels_attention.js";
-import { emptyPanel, share, tinted, tokenPicker } from "./panels_answers.js";
+import { chance, emptyPanel, share, tinted, tokenPicker } from "./panels_answers.js";
 import { say } from "./words.js";
 
 // Tokens on a ground as strong as their numbers, with the numbers beneath.
@@ -68,7 +68,7 @@ export function whatIfPanel(app, root) {
       if (state.source && state.here !== null && state.there !== null) Object.assign(question, { here: state.here, there: state.there });
       found = await askJson("change", question);
       const most = Math.max(0, ...[...found.before, ...found.after].map((guess) => guess.probability));
-      const guesses = (list) => list.slice(0, 8).map((guess) => [visible(guess.text), guess.probability.toFixed(5), share(guess.probability, most)]);
+      const guesses = (list) => list.slice(0, 8).map((guess) => [visible(guess.text), chance(guess.probability), share(guess.probability, most)]);
       const { kind } = app.model;
       refill(result,
         ...(found.divergence === null ? [] : [
@@ -108,7 +108,7 @@ export function attributePanel(app, root) {
       place.replaceChildren(
         make("p", { className: "note", textContent: say(`${method}-is`, app.about.methods[method]) }),
         make("p", { className: "told", textContent:
-          `${say(`about-${kind}`, visible(found.word), position, visible(app.reading.tokens[position]))}: ${found.value.toFixed(4)}` }),
+          `${say(`about-${kind}`, visible(found.word), position, visible(app.reading.tokens[position]))}: ${exact(found.value)}` }),
         ...halves.flatMap(([name, ...range]) => [...(name ? [make("h2", { textContent: name })] : []),
           scored(found.tokens.slice(...range), found.scores.slice(...range), found.scores)]),
         ...(found.gap === null ? [] : [make("p", { className: "note", textContent: say("gap", found.gap.toFixed(4)) })]));
