@@ -3,10 +3,12 @@
     python bench/see.py [--tokens 512] [--their-tokens 128] [--json bench/results/see.json]
 
 The model is a BERT-base with drawn weights (12 layers x 12 heads), for only the time counts here. First paint is the
-time from opening the page until every head is drawn. A hover is the time that the page's own code takes for one
-movement of the pointer. bertviz loads three libraries from the network; the bench hands them over from npm, for without
-them its pages stay blank. Needs the packages bertviz, ipython and playwright, Chromium (CHROMIUM names another one) and
-npm.
+time from opening the page until every head is drawn; the model has read the text before, as `glass explore` does when
+it starts, and what that took is told apart. A new text is the time from the keys that send a text of as many tokens
+until all its heads are drawn, the model's reading included. A hover is the time that the page's own code takes for one
+movement of the pointer; while it moves, frames come every 16.7 ms if none is missed. bertviz loads three libraries from
+the network; the bench hands them over from npm, for without them its pages stay blank. Needs the packages bertviz,
+ipython and playwright, Chromium (CHROMIUM names another one) and npm.
 """
 
 from __future__ import annotations
@@ -76,13 +78,22 @@ def cost_of_capture(model: BertModel, rows: int, tokens: int, rounds: int) -> di
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 
-def text_of(tokenizer: BertTokenizer, tokens: int) -> str:
-    words = ["the", "cat", "sat", "on", "a", "mat", "because", "it", "was", "very", "tired", "today"]
-    return " ".join(words[i % len(words)] for i in range(tokens - 2))
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "because", "it", "was", "very", "tired", "today"]
+DRAWN = "[data-view=heads]"  # the page says so when a view shows all that it has
+
+
+def text_of(tokens: int, first: int = 0) -> str:
+    return " ".join(WORDS[(first + i) % len(WORDS)] for i in range(tokens - 2))
+
+
+def wait_for_paint(page) -> None:
+    """Until all heads are there, and the browser has put them on the screen."""
+    page.wait_for_selector(DRAWN, timeout=PATIENCE)
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def measure_explorer(browser, subject: Subject, tokens: int) -> dict[str, float]:
-    text = text_of(subject.tokenizer, tokens)
+    text = text_of(tokens)
     start = time.perf_counter()
     explorer = Explorer([subject], text)
     reading = time.perf_counter() - start
@@ -95,15 +106,21 @@ def measure_explorer(browser, subject: Subject, tokens: int) -> dict[str, float]
     session.on("Network.loadingFinished", lambda event: moved.append(event["encodedDataLength"]))
     start = time.perf_counter()
     page.goto(server.address)
-    page.wait_for_selector("html[data-ready=yes]", timeout=PATIENCE)
+    wait_for_paint(page)
     painted = time.perf_counter() - start
-    cells = page.locator(".cell").count()
+    cells, moved_first = page.locator(".cell").count(), sum(moved)
+    page.fill("#text", text_of(tokens, first=1))
+    page.evaluate("delete document.querySelector('[data-view]').dataset.view")
+    start = time.perf_counter()
+    page.press("#text", "Control+Enter")
+    wait_for_paint(page)
+    anew = time.perf_counter() - start
     hovers = {}
-    for view in ("arcs", "heat"):
+    for view, x in (("arcs", 60), ("heat", 160)):  # where tokens and where cells are
         page.click(f"#tab-{view}")
         page.wait_for_selector(f"[data-view={view}]", timeout=PATIENCE)
         page.wait_for_timeout(300)
-        hovers[view] = hover(page)
+        hovers[view] = hover(page, x)
     page.wait_for_timeout(200)
     server.shutdown()
     page.close()
@@ -112,28 +129,34 @@ def measure_explorer(browser, subject: Subject, tokens: int) -> dict[str, float]
         "heads": cells,
         "reading_seconds": reading,
         "first_paint_seconds": painted,
-        "megabytes_moved": sum(moved) / 1e6,
-        **{f"hover_{view}_{name}_ms": value for view, found in hovers.items() for name, value in found.items()},
+        "new_text_seconds": anew,
+        "megabytes_moved_by_first_paint": moved_first / 1e6,
+        "megabytes_moved_in_all": sum(moved) / 1e6,
+        **{f"hover_{view}_{name}": value for view, found in hovers.items() for name, value in found.items()},
     }
 
 
-def hover(page) -> dict[str, float]:
-    """Milliseconds that the page works for a movement of the pointer."""
-    times = page.evaluate(
-        """() => {
+def hover(page, x: float) -> dict[str, float]:
+    """Milliseconds that the page works for a movement of the pointer, and from frame to frame while it moves."""
+    times, frame = page.evaluate(
+        """async (x) => {
             const canvas = document.querySelector("canvas[role=application]"), times = [];
             const box = canvas.getBoundingClientRect();
+            const frame = () => new Promise((done) => requestAnimationFrame(done));
+            const first = await frame();
+            let last = first;
             for (let i = 0; i < 60; i++) {
-                const [x, y] = [box.left + (i % 2 ? 130 : 60 + i), box.top + 90 + 7 * i];
-                const at = { clientX: x, clientY: y, bubbles: true };
+                const at = { clientX: box.left + x + (i % 30), clientY: box.top + 90 + 7 * i, bubbles: true };
                 const start = performance.now();
                 canvas.dispatchEvent(new MouseEvent("mousemove", at));
                 times.push(performance.now() - start);
+                last = await frame();
             }
-            return times;
-        }"""
+            return [times, (last - first) / 60];
+        }""",
+        x,
     )
-    return {"median": statistics.median(times), "worst": max(times)}
+    return {"median_ms": statistics.median(times), "worst_ms": max(times), "frame_ms": frame}
 
 
 def measure_page(browser, html: str, drawn: str, libraries: dict[str, bytes]) -> dict[str, float]:
@@ -214,14 +237,16 @@ def main() -> None:
         for rows, tokens in ((8, 128), (1, 512))
     }
     libraries = their_libraries()
-    reading = subject.read(text_of(tokenizer, arguments.their_tokens))
-    attention = [reading.weights(layer)[None] for layer in range(12)]
+    reading, long = (subject.read(text_of(tokens)) for tokens in (arguments.their_tokens, arguments.tokens))
+    attention, long_attention = ([each.weights(layer)[None] for layer in range(12)] for each in (reading, long))
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         told["explorer"] = measure_explorer(browser, subject, arguments.tokens)
         ready = "document.documentElement.dataset.ready === 'yes'"
-        ours = head_view(attention, reading.tokens, html_action="return").html
-        told["page"] = {"tokens": len(reading), **measure_page(browser, ours, ready, {})}
+        told["page"] = []
+        for weights, read in ((attention, reading), (long_attention, long)):
+            ours = head_view(weights, read.tokens, html_action="return").html
+            told["page"].append({"tokens": len(read), **measure_page(browser, ours, ready, {})})
         told["bertviz"] = {"tokens": len(reading)}
         for name, (html, drawn) in their_pages(attention, reading.tokens).items():
             if name in arguments.their_views:

@@ -17,7 +17,7 @@ export function header(app) {
   const told = [`${name} (${app.model.class})`, ...(heads.length ? [say("layers", heads.length)] : []),
     say("parameters", parameters.toLocaleString())];
   return make("header", {},
-    make("div", {}, make("h1", { textContent: say("title") }), make("span", { className: "model", textContent: told.join(say("comma")) })),
+    make("h1", { textContent: say("title") }),
     make("div", { className: "controls" },
       about.models.length > 1 ? choice(say("model"), about.models.map((model, i) => [i, model.name]), state.model, async (value) => {
         state.model = Number(value);
@@ -27,7 +27,8 @@ export function header(app) {
       }) : null,
       choice(say("language"), [["en", "English"], ["zh", "中文"]], state.language, redo("language")),
       choice(say("theme"), [["auto", say("auto")], ["light", say("light")], ["dark", say("dark")]], state.theme, redo("theme")),
-      exports(app)));
+      exports(app)),
+    make("p", { className: "model", textContent: told.join(say("comma")) }));
 }
 
 function exports(app) {

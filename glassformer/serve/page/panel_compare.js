@@ -2,7 +2,7 @@
 // heads differ most.
 
 import { askJson, askNumbers } from "./api.js";
-import { button, choice, labelled, make, refill, table, visible } from "./build.js";
+import { button, choice, harmless, labelled, make, refill, table, visible } from "./build.js";
 import { Heat } from "./heat.js";
 import { behind, chance, share } from "./panels_answers.js";
 import { headPicker } from "./panels_attention.js";
@@ -31,7 +31,8 @@ export function comparePanel(app, root) {
   let [second, found] = [null, null];
 
   const read = async () => {
-    second = await askJson("read", { text: state.other || state.text, model: beside() });
+    const { decoder } = about.models[beside()];
+    second = await askJson("read", { text: state.other || state.text, pair: decoder ? "" : state.pair, model: beside() });
     found = await askJson("compare", { first: app.reading.reading, second: second.reading });
   };
   // What each of them says: of its text, of the token that is chosen, or of what comes next.
@@ -85,8 +86,9 @@ export function comparePanel(app, root) {
     async update(changes) {
       if (!second || "other" in changes || "beside" in changes) await read();
       picker.draw();
-      names[0].textContent = `1: ${about.models.length > 1 ? `${first.name}, ` : ""}${state.text}`;
-      names[1].textContent = `2: ${about.models.length > 1 ? `${about.models[beside()].name}, ` : ""}${state.other || state.text}`;
+      [[first, state.text], [about.models[beside()], state.other || state.text]].forEach(([model, text], i) => {
+        names[i].textContent = `${i + 1}: ${about.models.length > 1 ? `${model.name}, ` : ""}${harmless(text)}`;
+      });
       await showAnswers();
       await showHead();
       showLayers();

@@ -106,7 +106,7 @@ export function attributePanel(app, root) {
       found = await askJson("attribute", { reading: app.reading.reading, method, position, target });
       const halves = found.source ? [[say("text"), 0, found.source], [say("written"), found.source]] : [[null, 0]];
       place.replaceChildren(
-        make("p", { className: "note", textContent: say(`${method}-is`, app.about.methods[method]) }),
+        make("p", { className: "note", textContent: `${say(method)}: ${say(`${method}-is`, app.about.methods[method])}` }),
         make("p", { className: "told", textContent:
           `${say(`about-${kind}`, visible(found.word), position, visible(app.reading.tokens[position]))}: ${exact(found.value)}` }),
         ...halves.flatMap(([name, ...range]) => [...(name ? [make("h2", { textContent: name })] : []),
