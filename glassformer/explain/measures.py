@@ -39,19 +39,26 @@ def share_at(weights: Tensor, offset: int) -> Tensor:
     return found.mean(-1) if found.shape[-1] else weights.new_zeros(weights.shape[:-2])
 
 
-def measure(weights: Tensor, separators: list[bool]) -> dict[str, Tensor]:
-    """Every measure of heads H T S; `separators` (S) is true where one stands."""
+def measure(weights: Tensor, separators: list[bool], within: bool = True) -> dict[str, Tensor]:
+    """Every measure of heads H T S; `separators` (S) is true where one stands.
+
+    Distances and neighbours are known only `within` a text: from one text to another there are none.
+    """
     marks = torch.tensor(separators, device=weights.device)
-    return {
+    found = {
         "entropy": entropy(weights).mean(-1),
-        "distance": distance(weights).mean(-1),
         "first": weights[..., 0].mean(-1),
         "separator": (weights * marks).sum(-1).mean(-1),
-        "previous": share_at(weights, -1),
-        "next": share_at(weights, 1),
-        "own": share_at(weights, 0),
         "largest": weights.amax(-1).mean(-1),
     }
+    if within:
+        found |= {
+            "distance": distance(weights).mean(-1),
+            "previous": share_at(weights, -1),
+            "next": share_at(weights, 1),
+            "own": share_at(weights, 0),
+        }
+    return {name: found[name] for name in MEASURES if name in found}
 
 
 def small(weights: Tensor, side: int) -> Tensor:

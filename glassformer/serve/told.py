@@ -8,6 +8,7 @@ import torch
 
 from ..explain import measures
 from ..explain.pair_subject import PairReading
+from ..explain.places import SELF
 from ..explain.reading import Part, Reading
 from ..explain.subject import Subject
 from ..explain.views import scale_of
@@ -24,7 +25,7 @@ def describe(subject: Subject) -> dict[str, Any]:
         "decoder": subject.is_decoder,
         "heads": subject.heads,
         "parameters": model.num_parameters(),
-        "mask": subject.tokenizer.mask_token_id is not None,
+        "mask": subject.tokenizer.mask_token,
         "writes_beside": bool(model.config.is_encoder_decoder),
     }
 
@@ -50,7 +51,8 @@ def overview(reading: Reading) -> dict[str, tuple[dict[str, Any], bytes]]:
         heads, pictures, layers = [], [], {}
         for layer, numbers in reading.subject.heads_of_part(part).items():
             weights = reading.weights(layer, kind=part.kind)
-            values = {key: each.tolist() for key, each in measures.measure(weights, part.right.separators).items()}
+            found_of = measures.measure(weights, part.right.separators, within=part.kind == SELF)
+            values = {key: each.tolist() for key, each in found_of.items()}
             pictures.append(measures.small(weights, SIDE))
             layers[layer] = {"heads": numbers, "vectors": vectors_in(reading, part, layer)}
             for slot, head in enumerate(numbers):

@@ -63,6 +63,13 @@ def test_the_overview_has_every_head(explorer, read):
     assert np.array_equal(np.frombuffer(body, "u1")[-len(head) :], np.round(head * 255).astype("u1"))
 
 
+def test_between_two_texts_there_is_no_distance(translator):
+    read = told(translator, "read", text="the cat sat", pair="so good")
+    names = {name: list(part["heads"][0]["measures"]) for name, part in read["parts"].items()}
+    assert names["encoder"] == names["decoder"] == list(MEASURES)
+    assert names["cross"] == ["entropy", "first", "separator", "largest"]
+
+
 def test_neurons_add_up_to_the_weights(explorer, read):
     layer, row = read["parts"]["all"]["layers"]["1"], 4
     found = numbers(explorer, "neuron", reading=read["reading"], layer=1, head=2, row=row).astype("f8")

@@ -304,6 +304,11 @@ def test_typing_shows_tokens_at_once_and_then_reads(page):
     assert page.locator(".token.special").count() == 3
 
 
+def test_a_mask_in_the_text_is_what_is_asked_for(chromium, explorer):
+    for page in opened(chromium, explorer[1] + "#text=%22the%20%5BMASK%5D%20sat%22&view=%22predict%22"):
+        until(page, "document.querySelector('#panel caption')?.textContent === 'What stands at token 2 ([MASK])'")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_chinese_narrow_and_both_themes(chromium, explorer, scheme):
     settings = {"locale": "zh-CN", "color_scheme": scheme}

@@ -2,7 +2,7 @@
 
 const WORDS = {
   heads: ["Heads", "注意力头"], head: ["Head {0}", "头 {0}"], layer: ["Layer", "层"],
-  oneOf: ["Layer {0} Head {1}", "第 {0} 层第 {1} 头"], headView: ["Head view", "头视图"],
+  oneLayer: ["Layer {0}", "第 {0} 层"], oneOf: ["Layer {0} Head {1}", "第 {0} 层第 {1} 头"], headView: ["Head view", "头视图"],
   heatMap: ["Heat-map", "热力图"], neuronView: ["Neuron view", "神经元视图"], allHeads: ["All heads", "所有头"],
   text: ["Text", "文本"], pair: ["Second text", "第二段文本"], read: ["Read", "读取"],
   threshold: ["Hide weights below", "隐藏小于此值的权重"], hideSpecial: ["Hide special tokens", "隐藏特殊词元"],

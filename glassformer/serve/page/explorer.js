@@ -149,7 +149,8 @@ class Explorer {
       const { state } = this;
       Object.assign(state, this.there(state.layer, state.heads));
       const last = reading.tokens.length - 1;
-      state.position = Math.max(0, Math.min(state.position ?? (this.model.kind === "next" ? last : 0), last));
+      const first = this.model.kind === "next" ? last : reading.tokens.indexOf(this.model.mask); // what is asked for, if anything
+      state.position = Math.max(0, Math.min(state.position ?? first, last));
       writeState(state);
       this.showTokens(reading);
       this.open();

@@ -13,10 +13,10 @@ function joined(node) {
 
 function branch(given, depth, whole) {
   const node = joined(given);
-  const shapes = node.weights.map(({ shape }) => shape.join(" × ")).join(", ");
+  const shapes = node.weights.map(({ shape }) => shape.join(" × "));
   const title = make("summary", {}, make("span", { className: "part" }, make("b", { textContent: node.name }),
     node.kind === node.name ? null : make("small", { textContent: node.kind })),
-    make("span", { className: "shape", textContent: shapes }), make("span", { className: "count", textContent: node.parameters.toLocaleString() }),
+    make("span", { className: "shape", textContent: shapes.slice(0, 2).join(", ") + (shapes.length > 2 ? ", …" : "") }), make("span", { className: "count", textContent: node.parameters.toLocaleString() }),
     make("span", { className: "room" }, node.parameters ? share(node.parameters, whole) : null));
   title.style.setProperty("--depth", depth);
   const box = make("details", { open: node.children.length > 0 && (depth < 2 || node.kind === "ModuleList"), className: node.weights.length || node.children.length ? "" : "leaf" }, title);

@@ -75,11 +75,12 @@ export function comparePanel(app, root) {
       const other = others.get(`${layer}.${head}`);
       return { layer, head, measures, other, by: Math.abs(measures.entropy - other.entropy) };
     }).filter((each) => each.by > 0).sort((a, b) => b.by - a.by).slice(0, 10);
-    const columns = ["entropy", "distance"].flatMap((name) => [`1: ${say(name)}`, `2: ${say(name)}`]);
+    const shown = ["entropy", "distance"].filter((name) => name in found.first[0].measures);
+    const columns = shown.flatMap((name) => [`1: ${say(name)}`, `2: ${say(name)}`]);
     refill(differing, ...(found.cka ? [] : [make("p", { className: "note", textContent: say("ckaNeeds") })]),
       all.length ? table(say("differ"), ["", ...columns], all.map(({ layer, head, measures, other }) => [
         button(say("oneOf", layer, head), () => app.set({ layer, heads: [head] })),
-        ...["entropy", "distance"].flatMap((name) => [measures[name].toFixed(3), other[name].toFixed(3)])]))
+        ...shown.flatMap((name) => [measures[name].toFixed(3), other[name].toFixed(3)])]))
         : make("p", { className: "note", textContent: say("noDifference") }));
   };
   return {

@@ -19,7 +19,7 @@ export function chance(value) {
 // The name of the place behind so many layers; those of an encoder are not counted by the decoder's vectors.
 export function behind(model, places) {
   const before = model.heads.length - (places - 1);
-  return (place) => (place ? `${say("layer")} ${before + place - 1}` : say("wordVectors"));
+  return (place) => (place ? say("oneLayer", before + place - 1) : say("wordVectors"));
 }
 
 // A ground as strong as a number between -1 and 1.

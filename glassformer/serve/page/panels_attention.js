@@ -40,7 +40,6 @@ export function headsPanel(app, root) {
   const told = make("p", { className: "told", role: "status" });
   const [place, one, bar] = [make("div"), make("div"), make("div", { className: "controls" })];
   const grid = new Grid(place, (layer, head, several) => app.choose(layer, head, several));
-  const orders = [["layer", say("byLayer")], ...app.about.measures.map((name) => [name, say(name)])];
   root.append(bar, told, make("div", { className: "sides" }, place, one));
   const heat = new Heat(one);
   let drawn = null;
@@ -48,7 +47,9 @@ export function headsPanel(app, root) {
     async update(changes) {
       const { heads, thumb } = app.part;
       const { layer, heads: chosen, lowest } = app.state;
-      const sort = app.about.measures.includes(app.state.sort) ? app.state.sort : "layer";
+      const measured = app.about.measures.filter((name) => name in heads[0].measures);
+      const sort = measured.includes(app.state.sort) ? app.state.sort : "layer";
+      const orders = [["layer", say("byLayer")], ...measured.map((name) => [name, say(name)])];
       refill(bar, partPicker(app), choice(say("sort"), orders, sort, (value) => app.set({ sort: value })),
         sort === "layer" ? null : tick(say("lowestFirst"), lowest, (on) => app.set({ lowest: on })),
         make("span", { className: "hint", textContent: say("chooseHeads") }));
@@ -112,7 +113,7 @@ export function heatPanel(app, root) {
       const head = heads.at(-1);
       note.hidden = what !== "rollout" || !["decoder", "cross"].includes(part);
       const weights = what === "head" ? await app.head(layer, head) : await askNumbers("flow", { reading, part, layer, what });
-      const name = what === "head" ? say("oneOf", layer, head) : `${say("layer")} ${layer}, ${words}`;
+      const name = what === "head" ? say("oneOf", layer, head) : `${say("oneLayer", layer)}, ${words}`;
       Object.assign(heat, { log, cursor: cell.length === 2 ? cell : null, locked: cell.length === 2 });
       heat.show({ weights, name, ...sides(app.part) });
     },
