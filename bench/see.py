@@ -125,7 +125,7 @@ def measure_explorer(browser, subject: Subject, tokens: int) -> dict[str, float]
     server.shutdown()
     page.close()
     return {
-        "tokens": len(explorer.readings[1]),
+        "tokens": len(explorer.kept[explorer.first].reading),
         "heads": cells,
         "reading_seconds": reading,
         "first_paint_seconds": painted,

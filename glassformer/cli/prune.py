@@ -94,7 +94,7 @@ def prune(
         raise InputError(f"--eval {eval} has no rows")
     found = importance.head_importance(pruned, measured_on, method)
     points = importance.ablation_curve(pruned, judged_on, found) if curve else []
-    chosen = importance.least_important(pruned.model, found, round(share * len(found)))
+    chosen = importance.least_important(found, round(share * len(found)))
     importance.prune(pruned.model, chosen)
     told = {
         **measured({"before": whole, "after": pruned}, judged_on),

@@ -109,7 +109,7 @@ def without(model: PreTrainedModel, heads: Iterable[Head]) -> Any:
     return patched(model, **plan_of(heads))
 
 
-def least_important(model: PreTrainedModel, importance: dict[Head, float], count: int) -> list[Head]:
+def least_important(importance: dict[Head, float], count: int) -> list[Head]:
     """The heads to do without, the least important first; every attention keeps its best one."""
     left = {}
     for kind, layer, _ in importance:
@@ -137,7 +137,7 @@ def ablation_curve(
     for share in shares:
         if not 0 <= share < 1:
             raise InputError(f"a share of heads is at least 0 and below 1, got {share}")
-        chosen = least_important(task.model, importance, round(share * len(importance)))
+        chosen = least_important(importance, round(share * len(importance)))
         with without(task.model, chosen):
             points.append(
                 Point(len(chosen), len(chosen) / len(importance), evaluate(task, rows, tokens_per_batch=TOKENS))

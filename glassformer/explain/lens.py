@@ -11,7 +11,6 @@ from ..errors import InputError
 from ..generate.config import GenerationConfig
 from ..generate.sampling import narrow
 from .reading import Reading
-from .subject import Subject
 
 
 @dataclass(frozen=True)
@@ -55,10 +54,10 @@ def predict(
     return [Guess(i, name, plain[i].item(), narrowed[i].item()) for i, name in zip(best, names, strict=True)]
 
 
-def lens_rows(subject: Subject, reading: Reading, layer: int) -> Tensor:
+def lens_rows(reading: Reading, layer: int) -> Tensor:
     """The vectors behind `layer` layers as the head would get them if these were all: T C."""
     states = reading.hidden[layer]
-    return states if layer == len(reading.hidden) - 1 else subject.finish(states)
+    return states if layer == len(reading.hidden) - 1 else reading.subject.finish(states)
 
 
 @torch.no_grad()
@@ -73,7 +72,7 @@ def lens(reading: Reading, positions: list[int], count: int = 3) -> list[list[li
     places = [reading.place(position) for position in positions]
     found = []
     for layer in range(len(reading.hidden)):
-        chances = subject.model.word_logits(lens_rows(subject, reading, layer)[places]).float().softmax(-1)
+        chances = subject.model.word_logits(lens_rows(reading, layer)[places]).float().softmax(-1)
         best = chances.topk(min(count, chances.shape[-1]), dim=-1)
         found.append(
             [

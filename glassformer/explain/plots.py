@@ -51,8 +51,7 @@ class Figure:
 
     def svg(self) -> str:
         known = [value for row in self.values for value in row if value is not None]
-        low, high = min(known, default=0.0), max(known, default=1.0)
-        low = min(low, 0.0) if low >= 0 else low
+        low, high = min([0.0, *known]), max(known, default=1.0)
         parts = []
         for i, name in enumerate(self.rows):
             y = TOP + i * CELL

@@ -59,7 +59,6 @@ class Effect:
     after: list[Guess]
     divergence: float | None  # of the answer, in bits (Kullback-Leibler); None without an answer
     moved: list[float]  # 1 - cosine of the last vector before and after
-    reading: Reading
 
 
 def within(place: int, length: int) -> int:
@@ -87,7 +86,7 @@ def try_change(reading: Reading, change: Change, position: int = -1, count: int 
         subject.run(again)
     before, after = predict(reading, position, count=count), predict(again, position, count=count)
     moved = 1 - F.cosine_similarity(reading.hidden[-1].double(), again.hidden[-1].double(), dim=-1)
-    return Effect(before, after, divergence(reading, again, position), moved.clamp(min=0).tolist(), again)
+    return Effect(before, after, divergence(reading, again, position), moved.clamp(min=0).tolist())
 
 
 def divergence(before: Reading, after: Reading, position: int) -> float | None:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ from ..explain.views import attention_of_reading, score_bias_of
 from ..generate.streaming import TextStream
 from . import asked as ask
 from .local import Answer, LocalServer, files_of
-from .told import describe, heads_in, overview, step_of, tokens_of
+from .told import Overview, describe, overview, step_of, tokens_of
 
 PAGE = Path(__file__).parent / "page"
 KEPT = 6  # readings
@@ -39,19 +39,22 @@ MOST_NEW = 200  # tokens that are written in one go
 Asked = Mapping[str, Any]
 
 
+class Kept(NamedTuple):
+    """A text that was read, with what its page is told of all heads."""
+
+    reading: Reading
+    overview: Overview
+
+
 class Explorer:
     """A model, or two to compare, and the texts that they have read."""
 
     def __init__(self, subjects: list[Subject], text: str = "", pair: str = "") -> None:
         self.subjects, self.text, self.pair = subjects, text, pair
-        self.readings: OrderedDict[int, Reading] = OrderedDict()
+        self.kept: OrderedDict[int, Kept] = OrderedDict()
         self.count = 0
         self.lock = threading.Lock()
-        if text:
-            self.first = self.keep(subjects[0].read(text, pair or None))
-            self.overviews = {self.first: overview(self.readings[self.first])}
-        else:
-            self.first, self.overviews = None, {}
+        self.first = self.keep(subjects[0].read(text, pair or None)) if text else None
 
     def serve(self, port: int = 0) -> LocalServer:
         names = ("model", "tokens", "read", "thumbs", "head", "flow", "neuron", "predict", "lens", "change")
@@ -83,8 +86,8 @@ class Explorer:
     def read(self, asked: Asked) -> dict[str, Any]:
         """Let a model read a text, with the token at `mask` hidden if that is asked for."""
         subject, text, pair = self.subject(asked), ask.text(asked, "text"), ask.text(asked, "pair", "")
-        known = self.first is not None and (text, pair) == (self.text, self.pair) and self.first in self.readings
-        if known and subject is self.subjects[0] and asked.get("mask") is None:
+        known = self.first in self.kept and (text, pair) == (self.text, self.pair) and subject is self.subjects[0]
+        if known and asked.get("mask") is None:
             number = self.first
         else:
             reading = subject.encode(text, pair)
@@ -94,15 +97,13 @@ class Explorer:
                 reading.ids[reading.place(ask.whole(asked, "mask"))] = subject.tokenizer.mask_token_id
                 reading = subject.of_ids(reading.ids, reading.segments, text, pair or None)
             number = self.keep(subject.run(reading))
-        reading = self.readings[number]
-        if number not in self.overviews:
-            self.overviews[number] = overview(reading)
-        parts = {name: about for name, (about, _) in self.overviews[number].items()}
-        return {"reading": number, **tokens_of(reading), "parts": parts}
+        reading, seen = self.kept[number]
+        return {"reading": number, **tokens_of(reading), "parts": {name: about for name, (about, _) in seen.items()}}
 
     def thumbs(self, asked: Asked) -> Answer:
-        reading = self.reading(asked)
-        return Answer(self.overviews[ask.whole(asked, "reading")][self.part_name(asked, reading)][1])
+        reading, seen = self.found(asked)
+        _, pictures = seen[self.part_name(asked, reading)]
+        return Answer(pictures)
 
     def head(self, asked: Asked) -> Answer:
         reading, layer, head = self.reading(asked), ask.whole(asked, "layer"), ask.whole(asked, "head")
@@ -194,16 +195,13 @@ class Explorer:
 
     def compare(self, asked: Asked) -> dict[str, Any]:
         """Two readings side by side: of one text by two models, or of two texts by one."""
-        first, second = (self.reading({"reading": asked.get(name)}) for name in ("first", "second"))
+        both = [self.found({"reading": asked.get(name)}) for name in ("first", "second")]
+        (first, _), (second, _) = both
         table = None
         if len(first) == len(second):
             table = cka_table([s.float() for s in first.hidden], [s.float() for s in second.hidden])
-        return {
-            "cka": table,
-            "first": heads_in(first),
-            "second": heads_in(second),
-            "tokens": [first.tokens, second.tokens],
-        }
+        heads = [next(iter(seen.values()))[0]["heads"] for _, seen in both]  # of the first kind of attention
+        return {"cka": table, "first": heads[0], "second": heads[1], "tokens": [first.tokens, second.tokens]}
 
     def generate(self, asked: Asked) -> dict[str, Any]:
         """Continue the text, and tell at each step which words stood to choose from."""
@@ -246,7 +244,7 @@ class Explorer:
             heads=ask.numbers(asked, "heads"),
             language=ask.text(asked, "language", "en"),
         )
-        return Answer(page.html.encode(), "application/octet-stream")
+        return Answer(page.html.encode())
 
     # --- what is kept ------------------------------------------------------------------------------------------
 
@@ -255,20 +253,22 @@ class Explorer:
 
     def keep(self, reading: Reading) -> int:
         self.count += 1
-        self.readings[self.count] = reading
-        while len(self.readings) > KEPT:
-            gone, _ = self.readings.popitem(last=False)
-            self.overviews.pop(gone, None)
+        self.kept[self.count] = Kept(reading, overview(reading))
+        while len(self.kept) > KEPT:
+            self.kept.popitem(last=False)
         return self.count
 
-    def reading(self, asked: Asked) -> Reading:
+    def found(self, asked: Asked) -> Kept:
         number = ask.whole(asked, "reading")
-        if number not in self.readings:
+        if number not in self.kept:
             raise InputError("this text has been put away meanwhile: read it again")
-        self.readings.move_to_end(number)
-        return self.readings[number]
+        self.kept.move_to_end(number)
+        return self.kept[number]
+
+    def reading(self, asked: Asked) -> Reading:
+        return self.found(asked).reading
 
 
 def as_bytes(values: Tensor) -> Answer:
     """Numbers as the page reads them: single precision, the smallest byte first."""
-    return Answer(values.detach().float().contiguous().numpy().astype("<f4").tobytes())
+    return Answer(values.detach().float().cpu().contiguous().numpy().astype("<f4").tobytes())

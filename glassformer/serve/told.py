@@ -14,6 +14,7 @@ from ..explain.subject import Subject
 from ..explain.views import scale_of
 
 SIDE = 48  # of the small pictures
+Overview = dict[str, tuple[dict[str, Any], bytes]]  # by the kind of attention: what is told of it, and its pictures
 
 
 def describe(subject: Subject) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def tokens_of(reading: Reading) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def overview(reading: Reading) -> dict[str, tuple[dict[str, Any], bytes]]:
+def overview(reading: Reading) -> Overview:
     """Of every kind of attention: its tokens, its layers, its heads with their measures, and small pictures of them.
 
     One layer at a time, so that memory stays small.
@@ -51,12 +52,11 @@ def overview(reading: Reading) -> dict[str, tuple[dict[str, Any], bytes]]:
         heads, pictures, layers = [], [], {}
         for layer, numbers in reading.subject.heads_of_part(part).items():
             weights = reading.weights(layer, kind=part.kind)
-            found_of = measures.measure(weights, part.right.separators, within=part.kind == SELF)
-            values = {key: each.tolist() for key, each in found_of.items()}
+            values = measures.measure(weights, part.right.separators, within=part.kind == SELF)
             pictures.append(measures.small(weights, SIDE))
             layers[layer] = {"heads": numbers, "vectors": vectors_in(reading, part, layer)}
             for slot, head in enumerate(numbers):
-                each = {key: one[slot] for key, one in values.items()}
+                each = {key: of_heads[slot].item() for key, of_heads in values.items()}
                 heads.append({"layer": layer, "head": head, "measures": each})
         rows, columns = pictures[0].shape[-2:]
         about = {
@@ -67,7 +67,7 @@ def overview(reading: Reading) -> dict[str, tuple[dict[str, Any], bytes]]:
             "layers": layers,
             "thumb": {"rows": rows, "columns": columns},
         }
-        found[name] = about, b"".join(picture.numpy().tobytes() for picture in pictures)
+        found[name] = about, b"".join(picture.cpu().numpy().tobytes() for picture in pictures)
     return found
 
 
@@ -77,11 +77,6 @@ def vectors_in(reading: Reading, part: Part, layer: int) -> dict[str, Any] | Non
         return None
     look = reading.look(layer, part.kind)
     return {"scale": scale_of(look), "biased": look.score_bias is not None, "size": look.q.shape[-1]}
-
-
-def heads_in(reading: Reading) -> list[dict[str, Any]]:
-    """The heads of the first kind of attention, with their measures."""
-    return next(iter(overview(reading).values()))[0]["heads"]
 
 
 def step_of(reading: Reading, place: int) -> dict[str, Any]:

@@ -65,14 +65,14 @@ def test_the_gradient_is_the_slope_of_the_loss(task):
     assert all(parameter.grad is None for parameter in task.model.parameters())
 
 
-def test_the_least_important_go_first_and_one_stays(task):
+def test_the_least_important_go_first_and_one_stays():
     found = {Head("attention", 0, i): float(i) for i in range(4)} | {
         Head("attention", 1, i): 10.0 + i for i in range(4)
     }
-    chosen = importance.least_important(task.model, found, 5)
+    chosen = importance.least_important(found, 5)
     assert [(head.layer, head.head) for head in chosen] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     with pytest.raises(glassformer.InputError, match="6 of 8 heads can go"):
-        importance.least_important(task.model, found, 7)
+        importance.least_important(found, 7)
 
 
 def test_a_curve_ends_where_pruning_ends(task):
@@ -81,7 +81,7 @@ def test_a_curve_ends_where_pruning_ends(task):
     assert [point.without for point in points] == [0, 3, 6]
     assert points[0].measures == evaluate(task, ROWS)
     before = task.model.num_parameters()
-    importance.prune(task.model, importance.least_important(task.model, found, 6))
+    importance.prune(task.model, importance.least_important(found, 6))
     assert evaluate(task, ROWS)["loss"] == pytest.approx(points[2].measures["loss"], abs=1e-6)
     assert task.model.num_parameters() == before - 6 * 4 * 48 * 12 - 6 * 3 * 12
     again = importance.head_importance(task, ROWS)  # of those that are left, by their old numbers

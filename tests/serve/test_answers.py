@@ -190,7 +190,7 @@ def test_attribution_reaches_the_source_of_an_encoder_decoder(translator):
 def test_rollout_follows_source_and_target(translator):
     read = told(translator, "read", text="the cat sat", pair="so good")
     asked = {"reading": read["reading"], "what": "rollout"}
-    reading = translator[0].readings[read["reading"]]
+    reading = translator[0].kept[read["reading"]].reading
     weights = {
         (kind, layer): reading.weights(layer, kind=kind).mean(0)
         for kind, layers in (("attention", range(5)), ("crossattention", range(2, 5)))
