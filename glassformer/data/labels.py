@@ -84,6 +84,9 @@ def remedy(column: str | int, row: Mapping[Any, Any]) -> str:
     """How to say which column of a file holds the labels."""
     if not isinstance(row, Row) or not isinstance(column, str):
         return ""
+    if list(row) == ["text"]:
+        ways = " or ".join(spelt("reading", "format", format) for format in ("conll", "tsv"))
+        return f"; the file was read as lines of plain text: if it is written otherwise, say {ways}"
     return f"; say which of them it is: {spelt('column', column, '...', file=row.file)}"
 
 
