@@ -84,8 +84,8 @@ def read_source(source: str | dict[str, str], data: DataSettings) -> Iterable[An
     if isinstance(source, str):
         return read_rows(source, on_bad=data.on_bad, **how)
     told = next((name for name, value in how.items() if value is not None), None)
-    if told:
-        raise ConfigError(f"data.{told} is not for files of plain lines, one for each column")
+    if told or data.on_bad != "raise":
+        raise ConfigError(f"data.{told or 'on_bad'} is not for files of plain lines, one for each column")
     return read_parallel(source)
 
 

@@ -23,7 +23,7 @@ def evaluate(
     batch_size: int | None = None,
     ranks: Ranks = ALONE,
 ) -> dict[str, float]:
-    """The mean loss over all targets, and what `task.metric` says of the predictions; the more it is a number of rows.
+    """The mean loss over all targets, and what `task.metric` says of the predictions; `rows` is how many there were.
 
     Each rank judges its share of the rows; the metric is computed from all predictions at once, so that it is the one
     that a single process finds. What can be told from sums over all batches, such as `perplexity`, is told too.
