@@ -273,6 +273,19 @@ def test_tables_of_other_kinds_and_rows_that_are_left_out(here, capsys):
     assert code == 0 and "1 row skipped: train.csv, line 12" in told
 
 
+def test_files_that_stand_side_by_side_are_read_as_they_are(here):
+    Path("texts.txt").write_text("so good\nso bad\n")
+    Path("labels.txt").write_text("good\nbad\n")
+    values = {**read_recipe(Path("recipe.toml")), "data": {"train": {"text": "texts.txt", "label": "labels.txt"}}}
+    assert build(make_recipe(values)).batches.rows == [
+        {"text": "so good", "label": "good"},
+        {"text": "so bad", "label": "bad"},
+    ]
+    for field, value in (("on_bad", "skip"), ("format", "txt"), ("quotes", False)):
+        with pytest.raises(ConfigError, match=f"data.{field} is not for files of plain lines, one for each column"):
+            build(make_recipe({**values, "data": {**values["data"], field: value}}))
+
+
 def test_fields_of_the_command_line_find_their_place():
     values = {}
     put_all(values, ["output-dir=7", "limit=3", "columns.text=1", "train.seed=2", "data=true", "model=8", "lora.r=2"])
