@@ -237,5 +237,5 @@ def make_folder(path: str | os.PathLike) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except (TypeError, OSError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "a folder is named by a string or a Path"
-        raise CheckpointError(f"{path!r} cannot be a folder: {reason}") from None
+        raise CheckpointError(f"{str(path)!r} cannot be a folder: {reason}") from None
     return folder

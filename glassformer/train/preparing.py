@@ -69,7 +69,7 @@ def check_end(task: Task, settings: TrainSettings, total: int, can_judge: bool) 
     """Raise now, and not after hours, if the model that was asked for at the end cannot be had."""
     for name in ("load_best_model_at_end", "early_stopping_patience", "metric_for_best_model"):
         if getattr(settings, name) and not can_judge:
-            raise InputError(f"{name} needs rows to judge by: give evaluation rows")
+            raise InputError(f"{name} needs rows to judge by: eval_rows, or data.eval or eval_fraction of a recipe")
     wanted, every = settings.average_checkpoints, settings.save_steps
     if wanted is not None and task.model.adapter is not None:
         raise InputError("average_checkpoints is for whole models, and this one learns an adapter")
