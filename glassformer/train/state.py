@@ -189,11 +189,11 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def load_model(folder: Path, task: Task) -> None:
     """Give the live model the weights of a checkpoint, bit for bit; of one with an adapter, only that has changed."""
     live = task.trainable
-    learns_adapter = task.model.adapter is not None and live is task.model
+    learns_adapter = task.model.adapter is not None
     if is_adapter(folder) != learns_adapter:
         mine, theirs = ("an adapter", "the whole model") if learns_adapter else ("the whole model", "an adapter")
         raise InputError(f"{folder} holds {theirs} that was learning, and here it is {mine} that learns")
-    if learns_adapter:
+    if learns_adapter and live is task.model:
         load_adapter_tensors(task.model, folder)
         return
     stored = type(live).from_pretrained(folder, dtype=task.model.dtype)

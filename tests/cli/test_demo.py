@@ -166,11 +166,11 @@ def test_special_tokens_of_a_file_are_text(trained, tmp_path, capsys, monkeypatc
     capsys.readouterr()
 
 
-def test_a_file_that_is_taken_for_a_text_is_told(trained, tmp_path, capsys):
-    lines = tmp_path / "lines.txt"
-    lines.write_text("one\n")
-    assert main(["translate", str(trained), str(lines), "--max-new-tokens", "2"]) == 0
-    assert f"--input {lines} translates the lines of that file" in capsys.readouterr().err
+def test_a_file_that_is_taken_for_a_text_is_told(trained, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines.txt").write_text("one\n")
+    assert main(["translate", str(trained), "lines.txt", "--max-new-tokens", "2"]) == 0
+    assert "--input lines.txt translates the lines of that file" in capsys.readouterr().err
 
 
 def test_translate_refuses(trained, capsys, monkeypatch):
