@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from ..checkpoints.files import read_json, write_atomically
-from ..errors import InputError
+from ..errors import GlassformerError, InputError
 from .build import build
 from .log import LOG, read_log
-from .recipe import Recipe
-from .recipe_text import as_toml
+from .recipe import Recipe, make_recipe
+from .recipe_text import as_toml, read_recipe
 from .result import RESULT
 
 KEPT_RECIPE = "recipe.toml"
@@ -188,12 +188,20 @@ def plan(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -> I
             yield recipe.in_folder(folder / name / f"seed-{seed}", seed=seed)
 
 
+def written_today(path: Path) -> str:
+    """The recipe that a run was started from, with the default of every field that has come since."""
+    try:
+        return as_toml(make_recipe(read_recipe(path), str(path)))
+    except GlassformerError:
+        return path.read_text(encoding="utf-8")
+
+
 def refuse_another(recipe: Recipe) -> None:
     """Raise if the folder holds a run of a recipe that was not the same."""
     path = Path(recipe.train.output_dir) / KEPT_RECIPE
     if not path.exists():
         return
-    before, now = path.read_text(encoding="utf-8").splitlines(), as_toml(recipe).splitlines()
+    before, now = written_today(path).splitlines(), as_toml(recipe).splitlines()
     other = [line for line in now if line not in before] or [line for line in before if line not in now]
     if other:
         raise InputError(
