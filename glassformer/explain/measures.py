@@ -62,11 +62,14 @@ def measure(weights: Tensor, separators: list[bool], within: bool = True) -> dic
 
 
 def small(weights: Tensor, side: int) -> Tensor:
-    """Pictures of heads, at most `side` wide: H T S -> H t s bytes; a pixel is the largest of the weights it covers."""
-    shape = [min(side, n) for n in weights.shape[-2:]]
+    """Pictures of heads, at most `side` wide: H T S -> H t s bytes; a pixel is the largest of the weights it covers.
+
+    In a long text all weights are small: then a smaller one has the strongest colour already (`fullest` in page/paint.js).
+    """
+    shape, fullest = [min(side, n) for n in weights.shape[-2:]], min(1.0, 24 / weights.shape[-1])
     if shape != list(weights.shape[-2:]):
         weights = F.adaptive_max_pool2d(weights.float(), shape)
-    return (weights * 255).round().to(torch.uint8)
+    return (weights * (255 / fullest)).round().clamp(max=255).to(torch.uint8)
 
 
 def rollout(reading: Reading, last: int, name: str = "all") -> Tensor:

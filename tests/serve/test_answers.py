@@ -63,6 +63,16 @@ def test_the_overview_has_every_head(explorer, read):
     assert np.array_equal(np.frombuffer(body, "u1")[-len(head) :], np.round(head * 255).astype("u1"))
 
 
+def test_small_weights_of_long_texts_are_seen(explorer):
+    read = told(explorer, "read", text="the cat " * 20)
+    count = len(read["ids"])
+    assert count > 24
+    _, _, body = question(explorer[1], "thumbs", {"reading": read["reading"]})
+    head = numbers(explorer, "head", reading=read["reading"], layer=0, head=0)
+    pictures = np.frombuffer(body, "u1")[: count * count]  # not smaller than the text
+    assert np.array_equal(pictures, np.minimum(np.round(head * 255 * count / 24), 255).astype("u1"))
+
+
 def test_between_two_texts_there_is_no_distance(translator):
     read = told(translator, "read", text="the cat sat", pair="so good")
     names = {name: list(part["heads"][0]["measures"]) for name, part in read["parts"].items()}

@@ -1,7 +1,7 @@
 // The heat-map: one cell for each weight, with its exact value under the pointer or the keys.
 
 import { exact, make, visible } from "./build.js";
-import { clipped, colour, onTheme, paper, picture, ramp, SOFTER } from "./paint.js";
+import { clipped, colour, fullest, onTheme, paper, picture, ramp, SOFTER } from "./paint.js";
 import { SvgPen } from "./svg.js";
 import { say } from "./words.js";
 
@@ -19,8 +19,9 @@ export class Heat {
     this.base = make("canvas", { "aria-hidden": "true" });
     this.top = make("canvas", { tabIndex: 0, role: "application" });
     this.told = make("p", { className: "told", role: "status", "aria-live": "polite" });
+    this.legend = make("p", { className: "hint" });
     this.root = make("div", { className: "layers scrolled" }, this.base, this.top);
-    root.append(this.told, this.root, make("p", { className: "hint", textContent: say("keysHelp") }));
+    root.append(this.told, this.root, this.legend);
     this.outer = root;
     this.log = false;
     this.cursor = null;
@@ -48,14 +49,21 @@ export class Heat {
     if (!this.weights || !this.outer.isConnected) return;
     const room = Math.max(240, this.outer.clientWidth || 600);
     this.label = Math.min(110, room * 0.25);
-    this.cell = Math.max(1, Math.min(26, Math.floor((room - this.label - SLANT) / this.columns)));
-    this.width = this.label + this.cell * this.columns + SLANT;
+    let side = SLANT;
+    this.cell = Math.min(26, Math.floor((room - this.label - side) / this.columns));
+    if (this.cell < LEGIBLE) { // without names there is more room
+      this.label = side = 4;
+      const cell = (room - this.label - side) / this.columns;
+      this.cell = cell < 1 ? cell : Math.min(LEGIBLE - 1, Math.floor(cell));
+    }
+    this.width = this.label + this.cell * this.columns + side;
     this.head = this.cell >= LEGIBLE ? this.highest() : 6;
     this.height = this.head + this.cell * this.rows + 4;
     const pen = paper(this.base, this.width, this.height);
-    pen.imageSmoothingEnabled = false;
+    pen.imageSmoothingEnabled = this.cell < 1;
     this.paintPicture(pen);
     this.paintNames(pen);
+    this.legend.textContent = `${say(this.full < 1 ? "fullestMore" : "fullest", this.full.toPrecision(2))} ${say("keysHelp")}`;
     this.over();
   }
 
@@ -83,8 +91,13 @@ export class Heat {
     pen.drawImage(cells, this.label, this.head, this.cell * this.columns, this.cell * this.rows);
   }
 
+  // The weight that is painted with the strongest colour.
+  get full() {
+    return this.sums && !this.log ? fullest(this.columns) : 1;
+  }
+
   level(weight) {
-    if (!this.log) return Math.max(0, Math.min(1, weight));
+    if (!this.log) return Math.max(0, Math.min(1, weight / this.full));
     return weight <= LOWEST ? 0 : 1 - Math.log(weight) / Math.log(LOWEST);
   }
 

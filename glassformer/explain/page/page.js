@@ -5,7 +5,7 @@ import { button, choice, make, refill, tick, visible } from "./build.js";
 import { chosenWith, Grid, headChips } from "./grid.js";
 import { Heat } from "./heat.js";
 import { Neuron } from "./neuron.js";
-import { colour, dress } from "./paint.js";
+import { colour, dress, fullest } from "./paint.js";
 import { download, downloadPng } from "./save.js";
 import { PageSource } from "./source.js";
 import { say, speak } from "./words.js";
@@ -125,7 +125,7 @@ class Page {
       const weights = this.source.weights(this.kind, layer, head);
       for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) {
         const at = place * height * width + Math.floor((i * height) / rows) * width + Math.floor((j * width) / columns);
-        bytes[at] = Math.max(bytes[at], Math.round(255 * weights[i * columns + j]));
+        bytes[at] = Math.max(bytes[at], Math.min(255, Math.round((255 * weights[i * columns + j]) / fullest(columns))));
       }
     });
     this.grid.show({ heads: heads.map((each) => ({ ...each, measures: {} })), bytes, rows: height, columns: width });

@@ -38,6 +38,11 @@ export function headColour(number) {
   return colour(headName(number));
 }
 
+// The weight that is painted with the strongest colour: in a long text all weights are small. The server's small pictures follow it too.
+export function fullest(columns) {
+  return Math.min(1, 24 / columns);
+}
+
 export const SOFTER = 0.7; // the power that lets small weights be seen
 
 // Numbers 0 to 1 as colours from the page's ground to its accent, 256 of them.

@@ -21,6 +21,7 @@ const WORDS = {
   separator: ["separators / [SEP]", "分隔符 / [SEP]"], previous: ["previous token", "前一词元"],
   next: ["next token", "后一词元"], own: ["itself", "自身"], largest: ["largest weight", "最大权重"],
   keysHelp: ["Arrow keys move, Enter or a click locks, Escape frees.", "方向键移动，回车或点击锁定，Esc 解除。"],
+  fullest: ["The strongest colour is 1.", "最强的颜色表示 1。"], fullestMore: ["The strongest colour is {0} or more.", "最强的颜色表示 {0} 及以上。"],
   encoder: ["Encoder", "编码器"], decoder: ["Decoder", "解码器"], cross: ["Cross", "交叉"],
   heatOf: ["Attention weights as a heat-map", "注意力权重热力图"],
   arcsOf: ["Attention weights as lines between tokens", "词元之间的注意力连线"],

@@ -72,7 +72,8 @@ class Explorer {
     this.source = make("div", { className: "tokens source", role: "group", "aria-label": say("sourceTokens") });
     this.problem = make("p", { className: "error", role: "alert" });
     this.panel = make("div", { role: "tabpanel", id: "panel", tabIndex: -1 });
-    refill(this.root, header(this), this.fields(), this.source, this.chips, this.problem, this.tabs(), this.panel);
+    const works = make("p", { className: "works", textContent: say("works"), "aria-hidden": "true" }); // shown after a while
+    refill(this.root, header(this), this.fields(), this.source, this.chips, this.problem, this.tabs(), works, this.panel);
     if (this.reading) {
       this.showTokens(this.reading);
       this.open();

@@ -53,7 +53,7 @@ addWords({
   anatomyNote: ["Every part with its shape, its parameters and their share; open one to see the statistics of its weights.",
     "每个部分的形状、参数量及占比；展开可查看权重的统计。"], shape: ["shape", "形状"], mean: ["mean", "均值"],
   deviation: ["deviation", "标准差"], lowest: ["lowest", "最小"], highest: ["highest", "最大"], shared: ["shared", "共享"],
-  noServer: ["The explorer does not answer: is glass explore still running?", "探索器没有回应：glass explore 还在运行吗？"],
+  works: ["At work …", "计算中……"], noServer: ["The explorer does not answer: is glass explore still running?", "探索器没有回应：glass explore 还在运行吗？"],
   copyLink: ["Copy link", "复制链接"], copied: ["Copied", "已复制"], tokens: ["Tokens", "词元"], sourceTokens: ["Tokens of the source", "源文本的词元"],
   views: ["Views", "视图"], page: ["Page (HTML)", "网页 (HTML)"],
 });
