@@ -64,7 +64,8 @@ def measure(weights: Tensor, separators: list[bool], within: bool = True) -> dic
 def small(weights: Tensor, side: int) -> Tensor:
     """Pictures of heads, at most `side` wide: H T S -> H t s bytes; a pixel is the largest of the weights it covers.
 
-    In a long text all weights are small: then a smaller one has the strongest colour already (`fullest` in page/paint.js).
+    In a long text all weights are small: then a smaller one has the strongest colour already, as `fullest` of
+    page/paint.js says.
     """
     shape, fullest = [min(side, n) for n in weights.shape[-2:]], min(1.0, 24 / weights.shape[-1])
     if shape != list(weights.shape[-2:]):
