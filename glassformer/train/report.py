@@ -34,7 +34,7 @@ table {{ border-collapse: collapse; }} td, th {{ padding: 0.15rem 0.9rem 0.15rem
 th {{ border-bottom: 1px solid #bbb; }} .names td {{ text-align: left; }}
 svg {{ width: 100%; height: auto; }} text {{ font-size: 11px; fill: #555; }}
 polyline {{ fill: none; stroke: currentColor; stroke-width: 1.6; }} circle {{ fill: currentColor; }}
-line {{ stroke: #ddd; }} .wide {{ overflow-x: auto; }}
+line {{ stroke: #ddd; }} .wide {{ overflow-x: auto; }} p span {{ white-space: nowrap; }}
 {colours}
 @media (prefers-color-scheme: dark) {{ body {{ color: #ddd; background: #181a1d; }} text {{ fill: #aaa; }}
   line {{ stroke: #333; }} {dark_colours} }}
