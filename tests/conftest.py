@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ SHARED = Path(os.environ.get("GLASSFORMER_SHARED", ROOT.parent / "shared"))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may reach a hub; those that serve one switch this off
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: threads would only wait for each other
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # under nohup: what tests start and interrupt would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -167,13 +167,19 @@ def next_word_loss(logits: Tensor, labels: Tensor, body: BodyOutput) -> Tensor:
 
 
 def problem_type(model: PreTrainedModel, labels: Tensor) -> str:
-    """What a text classifier learns: what its config says, else what the labels look like."""
+    """What a text classifier learns: what its config says, else what the labels look like.
+
+    In training mode it is written into the config: the files tell what was learnt, and answers are given so.
+    """
     check_tensor(labels, "labels")
-    if model.config.problem_type is not None:
-        return model.config.problem_type
-    if model.num_labels == 1:
-        return "regression"
-    return "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+    found = model.config.problem_type
+    if found is None and model.num_labels == 1:
+        found = "regression"
+    elif found is None:
+        found = "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+    if model.training:
+        model.config.problem_type = found
+    return found
 
 
 class ForMaskedLM(HeadModel):

@@ -140,6 +140,18 @@ def test_a_model_that_learnt_a_number_answers_with_it(checkpoint, tmp_path):
     assert pipe("the cat")[0]["score"] == pytest.approx(expected, abs=1e-6)
 
 
+def test_a_model_that_learnt_several_labels_by_hand_answers_with_them(checkpoint, tmp_path):
+    folder = checkpoint(KIND, **LABELS)
+    model, tokenizer = KIND.from_pretrained(folder), glassformer.AutoTokenizer.from_pretrained(folder)
+    batch, labels = tokenizer("the cat", return_tensors="pt"), torch.tensor([[1.0, 0.0, 1.0]])
+    expected = model(**batch, labels=labels).logits.sigmoid()[0]
+    assert model.config.problem_type is None  # to be judged is not to learn
+    model.train()(**batch, labels=labels).loss.backward()
+    model.save_pretrained(tmp_path)
+    answer = pipeline("text-classification", model=tmp_path, tokenizer=tokenizer, top_k=None)(["the cat"])[0]
+    assert sorted(each["score"] for each in answer) == pytest.approx(sorted(expected.tolist()), abs=1e-6)
+
+
 def test_evaluation(checkpoint):
     task = glassformer.TextClassification.from_pretrained(checkpoint(KIND, **LABELS))
     rows = [{"text": text, "label": i % 3} for i, text in enumerate(TEXTS)]
