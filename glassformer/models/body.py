@@ -53,19 +53,19 @@ class Body(PreTrainedModel):
         """
         given = self.check_inputs(input_ids, inputs_embeds)
         batch, length = given.shape[:2]
+        config = self.config
         past = 0 if past_key_values is None else self.check_past(past_key_values, batch)
         cache = past_key_values if isinstance(past_key_values, Cache) else None
-        use_cache = cache is None and self.is_decoder and (self.config.use_cache if use_cache is None else use_cache)
+        use_cache = cache is None and self.is_decoder and (config.use_cache if use_cache is None else use_cache)
         if not self.is_decoder and (encoder_hidden_states is not None or past_key_values is not None):
             raise InputError("encoder_hidden_states and past_key_values are for decoders: set is_decoder=True")
-        if (cache is None or position_ids is None) and past + length > self.config.max_position_embeddings:
+        if (cache is None or position_ids is None) and past + length > config.max_position_embeddings:
             raise InputError(
-                f"{past + length} positions are more than max_position_embeddings {self.config.max_position_embeddings}"
+                f"{past + length} positions are more than max_position_embeddings {config.max_position_embeddings}"
             )
         head_mask = self.get_head_mask(head_mask)
         per_position = head_mask is not None and max(head_mask.shape[-2:]) > 1
 
-        settings = {"dtype": self.dtype, "device": given.device}
         layout = arrange(
             batch,
             length,
@@ -73,19 +73,13 @@ class Body(PreTrainedModel):
             causal=self.is_decoder,
             past=past,
             whole=whole or per_position,
-            **settings,
+            dtype=self.dtype,
+            device=given.device,
         )
         source = None
         if encoder_hidden_states is not None:
-            self.check_source(encoder_hidden_states, batch)
-            rows, columns = encoder_hidden_states.shape[:2]
-            source = arrange(
-                rows,
-                columns,
-                encoder_attention_mask,
-                whole=bool(past) or per_position,
-                name="encoder_attention_mask",
-                **settings,
+            source = self.arrange_source(
+                encoder_hidden_states, encoder_attention_mask, batch, bool(past) or per_position
             )
             encoder_hidden_states = source.pack(encoder_hidden_states)  # M C
 
@@ -102,7 +96,6 @@ class Body(PreTrainedModel):
             positions,
             None if inputs_embeds is None else layout.pack(inputs_embeds),
         )
-        config = self.config
         encoded = self.encoder(
             hidden,
             head_mask=head_mask,
@@ -156,11 +149,14 @@ class Body(PreTrainedModel):
             )
         return next(iter(shapes))[1]
 
-    def check_source(self, encoder_hidden_states: Tensor, batch: int) -> None:
-        check_tensor(encoder_hidden_states, "encoder_hidden_states")
-        shape, width = list(encoder_hidden_states.shape), self.config.hidden_size
+    def arrange_source(self, states: Tensor, mask: Tensor | None, batch: int, whole: bool) -> Layout:
+        """The layout of what a decoder looks at, B S C."""
+        check_tensor(states, "encoder_hidden_states")
+        shape, width = list(states.shape), self.config.hidden_size
         if len(shape) != 3 or shape[0] != batch or shape[2] != width:
             raise InputError(f"encoder_hidden_states must have the shape [{batch}, positions, {width}], got {shape}")
+        settings = {"dtype": self.dtype, "device": states.device, "name": "encoder_attention_mask"}
+        return arrange(batch, shape[1], mask, whole=whole, **settings)
 
 
 def pack_ids(ids: Tensor | None, layout: Layout, name: str) -> Tensor | None:
