@@ -10,8 +10,6 @@ from tyro.conf import Positional, arg
 from ..errors import InputError
 from .show import print_json, size
 
-NEURONS = 4_000_000  # bytes of queries and keys up to which a page holds them
-
 
 def see(
     model: Positional[Annotated[str, arg(metavar="MODEL")]],
@@ -47,41 +45,29 @@ def see(
     """
     if output.is_dir() or not output.parent.is_dir():
         raise InputError(f"--output {output}: name a page such as page.html in a folder that exists")
-    from ..explain.pages import make_page
     from ..explain.subject import Subject
-    from ..explain.views import attention_of_reading, vectors_of_reading
+    from ..explain.views import page_of_reading
 
     subject = Subject.load(model)
     reading = subject.read(text, pair)
+    page = page_of_reading(reading, layer=layer, heads=None if head is None else [head], language=language)
+    path = page.save(output)
     heads: dict[int, list[int]] = {}
     for part in reading.parts.values():
-        heads |= subject.heads_of_part(part)
-    if layer is not None and layer not in heads:
-        raise InputError(f"--layer: there are layers 0 to {len(heads) - 1}, got {layer}")
-    if head is not None and head not in heads[layer or 0]:
-        raise InputError(f"--head: layer {layer or 0} has the heads {heads[layer or 0]}, got {head}")
-    vectors = vectors_of_reading(reading)
-    held = sum(4 * (q.numel() + k.numel()) for kind in vectors.values() for q, k in kind.heads.values())
-    page = make_page(
-        "see",
-        attention_of_reading(reading),
-        title=f"{subject.name}: {text[:80]}",
-        vectors=vectors if held <= NEURONS else None,
-        layer=layer,
-        heads=None if head is None else [head],
-        language=language,
-    )
-    path = page.save(output)
+        heads = subject.heads_of_part(part) | heads
     told = {
         "page": str(path),
         "bytes": path.stat().st_size,
         "tokens": reading.tokens,
         "layers": len(heads),
-        "heads": [len(each) for each in heads.values()],
+        "heads": [len(each) for _, each in sorted(heads.items())],
     }
     if json:
         print_json(told)
     else:
-        layers = "1 layer" if len(heads) == 1 else f"{len(heads)} layers"
-        print(f"{path}: {layers}, {len(reading)} tokens, {size(told['bytes'])}")
+        print(f"{path}: {counted(len(heads), 'layer')}, {counted(len(reading), 'token')}, {size(told['bytes'])}")
     return 0
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

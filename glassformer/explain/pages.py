@@ -28,6 +28,7 @@ FOLDER = Path(__file__).parent / "page"
 MODULES = ("build", "words", "paint", "svg", "arcs", "heat", "grid", "neuron", "save", "source", "page")
 EXACT = 4_000_000  # bytes of numbers up to which a page holds them in single precision
 VIEWS = ("head", "model", "neuron", "see")
+LANGUAGES = ("en", "zh")
 
 PAGE = """<!DOCTYPE html>
 <html lang="{language}">
@@ -112,12 +113,18 @@ def make_page(
     *,
     title: str = "Attention",
     vectors: Mapping[str, Vectors] | None = None,
+    kind: str | None = None,
     layer: int | None = None,
     heads: Sequence[int] | None = None,
     theme: str | None = None,
     language: str = "en",
 ) -> Page:
-    """A page of one of the `VIEWS`; `attention` and `vectors` are of "all", or of "encoder", "decoder" and "cross"."""
+    """A page of one of the `VIEWS`; `attention` and `vectors` are of "all", or of "encoder", "decoder" and "cross".
+
+    It begins with the `kind`, the `layer` and the `heads`, or with the first that there are.
+    """
+    if language not in LANGUAGES:
+        raise InputError(f"a page speaks {' or '.join(LANGUAGES)}, got {language!r}")
     packer = Packer(
         sum(weights.numel() for kind in attention.values() for weights in kind.heads.values()), bool(vectors)
     )
@@ -125,6 +132,7 @@ def make_page(
         "view": view,
         "attention": {name: packer.add_attention(kind) for name, kind in attention.items()},
         "precision": packer.precision,
+        "kind": first_kind(attention, kind, layer, heads),
         "layer": layer,
         "heads": None if heads is None else list(heads),
         "theme": theme,
@@ -147,6 +155,25 @@ def make_page(
     )
     tokens = max(len(kind.left) for kind in attention.values())
     return Page(html, min(1400, 260 + 20 * tokens))
+
+
+def first_kind(
+    attention: Mapping[str, Attention], kind: str | None, layer: int | None, heads: Sequence[int] | None
+) -> str:
+    """The kind that a page begins with: the first that has the layer. A layer or a head that is nowhere is refused."""
+    layers: dict[str, dict[int, list[int]]] = {}
+    for name in attention if kind is None else [kind]:
+        there = layers.setdefault(name, {})
+        for number, head in attention[name].heads:
+            there.setdefault(number, []).append(head)
+    found = next((name for name, there in layers.items() if layer is None or layer in there), None)
+    if found is None:
+        raise InputError(f"there are the layers {sorted({n for there in layers.values() for n in there})}, got {layer}")
+    first = next(iter(layers[found])) if layer is None else layer
+    for head in heads or ():
+        if head not in layers[found][first]:
+            raise InputError(f"layer {first} has the heads {layers[found][first]}, got {head}")
+    return found
 
 
 class Packer:

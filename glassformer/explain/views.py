@@ -18,6 +18,7 @@ from .reading import Part, Reading
 from .subject import Subject
 
 Layers = Sequence[Tensor]  # one for each layer, 1 H T S
+NEURONS = 4_000_000  # bytes of queries and keys up to which a page holds them
 MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})  # how vocabularies write spaces and line ends
 
 
@@ -124,6 +125,28 @@ def neuron_view(
 # --- what a model read ------------------------------------------------------------------------------------------------
 
 
+def page_of_reading(
+    reading: Reading,
+    kind: str | None = None,
+    layer: int | None = None,
+    heads: Sequence[int] | None = None,
+    language: str = "en",
+) -> Page:
+    """All views of a text on one page; queries and keys as long as they are few."""
+    vectors = vectors_of_reading(reading)
+    held = sum(4 * (q.numel() + k.numel()) for part in vectors.values() for q, k in part.heads.values())
+    return make_page(
+        "see",
+        attention_of_reading(reading),
+        title=f"{reading.subject.name}: {reading.text[:80]}",
+        vectors=vectors if held <= NEURONS else None,
+        kind=kind,
+        layer=layer,
+        heads=heads,
+        language=language,
+    )
+
+
 def attention_of_reading(reading: Reading) -> dict[str, Attention]:
     """Every kind of attention that there is."""
     second = next((i for i, segment in enumerate(reading.segments) if segment), None)
@@ -195,6 +218,12 @@ def read_attention(
         "decoder": (decoder, of_decoder, of_decoder, "decoder_tokens"),
         "cross": (cross, of_decoder, of_encoder, "decoder_tokens and encoder_tokens"),
     }
+    if sentence_b_start is not None:
+        if plain is None:
+            raise InputError("sentence_b_start is for attention with tokens; an encoder-decoder has no second sentence")
+        if not 0 < sentence_b_start < len(tokens or ()):
+            most = len(tokens or ()) - 1
+            raise InputError(f"sentence_b_start must be between 1 and {most}, got {sentence_b_start}")
     kinds = {}
     for name, (layers, left, right, needed) in wanted.items():
         if layers is None:

@@ -20,12 +20,11 @@ from ..errors import InputError
 from ..explain import attribution, lens, measures, whatif
 from ..explain.anatomy import anatomy
 from ..explain.pages import FOLDER as VIEWS
-from ..explain.pages import make_page
 from ..explain.pair_subject import PairReading
 from ..explain.reading import Part, Reading
 from ..explain.similarity import cka_table
 from ..explain.subject import Subject
-from ..explain.views import attention_of_reading, score_bias_of
+from ..explain.views import page_of_reading, score_bias_of
 from ..generate.streaming import TextStream
 from . import asked as ask
 from .local import Answer, LocalServer, files_of
@@ -235,14 +234,12 @@ class Explorer:
     def page(self, asked: Asked) -> Answer:
         """The page that stands alone, for a file."""
         reading = self.reading(asked)
-        title = f"{reading.subject.name}: {reading.text[:80]}"
-        page = make_page(
-            "see",
-            attention_of_reading(reading),
-            title=title,
-            layer=ask.whole(asked, "layer", 0),
-            heads=ask.numbers(asked, "heads"),
-            language=ask.text(asked, "language", "en"),
+        page = page_of_reading(
+            reading,
+            self.part_name(asked, reading),
+            ask.whole(asked, "layer"),
+            ask.numbers(asked, "heads"),
+            ask.text(asked, "language", "en"),
         )
         return Answer(page.html.encode())
 

@@ -175,6 +175,8 @@ def test_the_neuron_view(chromium, hostile_subject, tmp_path, kind):  # noqa: F8
     size = len(VOCAB) + len(HOSTILE)
     model = BertModel(tiny_bert(vocab_size=size, position_embedding_type=kind)).eval()
     view = neuron_view(model, "bert", hostile_subject.tokenizer, "the cat", HOSTILE[1], layer=1, head=2)
+    with pytest.raises(glassformer.InputError, match="layer 1 has the heads"):
+        neuron_view(model, "bert", hostile_subject.tokenizer, "the cat", layer=1, head=9)
     page, eye = opened(chromium, view.html, tmp_path)
     said = page.inner_text("#page")
     assert "The weights add up to 1.000000" in said
@@ -248,6 +250,11 @@ def test_a_notebook_shows_the_view_once(monkeypatch):
         ({"attention": attention(), "tokens": TOKENS, "include_layers": [5]}, "layers 0 to 1, got 5"),
         ({"attention": attention(), "tokens": TOKENS, "html_action": "show"}, "'view' or 'return'"),
         ({"attention": attention(), "encoder_attention": attention(), "tokens": TOKENS}, "give either"),
+        ({"attention": attention(), "tokens": TOKENS, "layer": 5}, r"the layers \[0, 1\], got 5"),
+        ({"attention": attention(), "tokens": TOKENS, "layer": 1, "include_layers": [0]}, r"the layers \[0\], got 1"),
+        ({"attention": attention(), "tokens": TOKENS, "heads": [0, 7]}, r"layer 0 has the heads \[0, 1, 2\], got 7"),
+        ({"attention": attention(), "tokens": TOKENS, "sentence_b_start": 99}, "must be between 1 and"),
+        ({"encoder_attention": attention(), "encoder_tokens": TOKENS, "sentence_b_start": 2}, "b_start is for"),
     ],
 )
 def test_wrong_arguments_are_told(arguments, said):
@@ -258,7 +265,7 @@ def test_wrong_arguments_are_told(arguments, said):
 def test_wrong_use_of_the_verb(bert_folder, tmp_path, capsys):  # noqa: F811
     for arguments, said in (
         (["-o", str(tmp_path)], "name a page"),
-        (["--layer", "9"], "layers 0 to 2, got 9"),
+        (["--layer", "9"], "layers [0, 1, 2], got 9"),
         (["--head", "9"], "has the heads"),
     ):
         assert main(["see", str(bert_folder), "the cat", *arguments]) == 1
@@ -343,7 +350,11 @@ def test_an_encoder_decoder_shows_three_kinds(chromium, tmp_path, capsys):
     assert '"cross"' in re.search(r'id="about">(.*?)</script>', view.html, re.DOTALL)[1]
     page.close()
     assert not eye.faults
-    assert main(["see", str(folder), "the cat sat", "-o", str(path)]) == 0  # its own translation
+    assert main(["see", str(folder), "the cat sat", "-o", str(path), "--layer", "4", "--head", "2"]) == 0
+    page, eye = opened(chromium, path.read_text(encoding="utf-8"), tmp_path)  # its own translation
+    assert page.get_by_label("Attention", exact=True).input_value() == "decoder"
+    assert page.locator(".cell[aria-pressed=true]").get_attribute("aria-label") == "Layer 4 Head 2"
+    page.close()
     capsys.readouterr()
     assert main(["compare-layers", str(folder), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

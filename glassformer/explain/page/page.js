@@ -19,10 +19,9 @@ class Page {
     this.root = root;
     this.settings = { threshold: 0.02, hideSpecial: false, filter: "all" };
     this.query = 0;
-    this.kind = Object.keys(this.about.attention)[0];
-    this.layer = this.layers().includes(this.about.layer) ? this.about.layer : this.layers()[0];
-    const asked = (this.about.heads ?? []).filter((head) => this.headsOf(this.layer).includes(head));
-    const all = this.headsOf(this.layer);
+    this.kind = this.about.kind;
+    this.layer = this.about.layer ?? this.layers()[0];
+    const [asked, all] = [this.about.heads ?? [], this.headsOf(this.layer)];
     this.heads = asked.length ? asked : this.about.view === "head" ? all : all.slice(0, 1);
   }
 

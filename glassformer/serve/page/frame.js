@@ -40,7 +40,8 @@ function exports(app) {
   return make("div", { className: "exports", role: "group", "aria-label": say("export") }, copy,
     give("HTML", async () => {
       const { layer, heads, language } = app.state;
-      download("attention.html", new Blob([await askBytes("page", { reading: app.reading.reading, layer, heads, language })]));
+      const question = { reading: app.reading.reading, part: app.partName, layer, heads, language };
+      download("attention.html", new Blob([await askBytes("page", question)]));
     }, say("page")),
     give("PNG", async () => downloadPng(`${app.state.view}.png`, app.shown.canvas?.() ?? await painted(snapshot(app.inner)), colour("paper"))),
     give("SVG", async () => download(`${app.state.view}.svg`, app.shown.svg?.() ?? snapshot(app.inner).svg, "image/svg+xml")),
