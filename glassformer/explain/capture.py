@@ -47,9 +47,12 @@ class Seen:
             layout = layout_for(name, self.returned[name], self.layouts)
             return self.returned[name] if layout is None else layout.unpack(self.returned[name])
         if name not in self:
-            raise KeyError(f"{name!r} was not asked for{nearest(name, self)}")
+            raise KeyError(f"{name!r} was not asked for{nearest(str(name), self)}")
         layer, kind = name.removesuffix(".self.weights").rsplit(".", 1)
         return (self.cross if kind == CROSS else self.attention)[self.names.index(layer)]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[str]:
         """All that can be asked for by name."""
@@ -66,8 +69,8 @@ def capture(
     *,
     cross: Heads = None,
     queries: bool = False,
-    hidden: Iterable[int] | bool = (),
-    modules: Iterable[str] = (),
+    hidden: Iterable[int] | int | bool = (),
+    modules: Iterable[str] | str = (),
 ) -> Iterator[Seen]:
     """See what was asked for in the runs inside the `with`; each run replaces what the one before it showed.
 
@@ -82,6 +85,8 @@ def capture(
     >>> seen.attention[3].shape                                                     # doctest: +SKIP
     torch.Size([1, 2, 9, 9])
     """
+    if queries and (attention is None or attention is False):
+        raise InputError("queries are those of attention: name its layers too, attention=True for all of them")
     seen = Seen(names=layer_names(model))
     with ExitStack() as undo:
         undo.callback(watch_layouts(model, seen.layouts))
@@ -102,7 +107,7 @@ def capture(
         yield seen
 
 
-def run_with_cache(model: PreTrainedModel, *args: Any, names: Iterable[str] = ("*",), **kwargs: Any) -> tuple:
+def run_with_cache(model: PreTrainedModel, *args: Any, names: Iterable[str] | str = "*", **kwargs: Any) -> tuple:
     """(what the model returns, all that was seen on the way): every weight, hidden state and module's output.
 
     >>> out, cache = model.run_with_cache(**batch)                                  # doctest: +SKIP
@@ -139,16 +144,17 @@ def on_look(layer: int, slots: list[int], held: dict, vectors: tuple) -> Callabl
     return keep
 
 
-def hidden_places(model: PreTrainedModel, hidden: Iterable[int] | bool) -> list[int]:
+def hidden_places(model: PreTrainedModel, hidden: Iterable[int] | int | bool) -> list[int]:
     count = len(layers_of(model))
-    asked = range(count + 1) if hidden is True else list(hidden or ())
+    if isinstance(hidden, bool):
+        hidden = range(count + 1) if hidden else ()
+    asked = [hidden] if isinstance(hidden, int) else list(hidden or ())
     if asked and not count:
         raise InputError(f"{type(model).__name__} has no layers of attention; name its modules instead")
-    places = [count + 1 + place if place < 0 else place for place in asked]
-    wrong = [place for place in places if not 0 <= place <= count]
-    if wrong:
-        raise InputError(f"hidden states are numbered 0 to {count}, got {wrong[0]}")
-    return places
+    for place in asked:
+        if not isinstance(place, int) or not -count - 1 <= place <= count:
+            raise InputError(f"hidden states are numbered 0 to {count}, got {place!r}")
+    return [place % (count + 1) for place in asked]
 
 
 def watch_hidden(model: PreTrainedModel, place: int, seen: Seen) -> Callable[[], None]:

@@ -25,7 +25,7 @@ def patched(
     *,
     heads: Factors | None = None,
     cross_heads: Factors | None = None,
-    skip: Iterable[int] = (),
+    skip: Iterable[int] | int = (),
 ) -> Iterator[None]:
     """Change what the runs inside the `with` compute.
 
@@ -38,9 +38,11 @@ def patched(
     """
     with ExitStack() as undo:
         for kind, plan in ((SELF, heads), (CROSS, cross_heads)):
+            if not isinstance(plan, Mapping | None):
+                raise InputError(f"heads are named by layer, {{0: [1, 2]}}, got {plan!r}")
             for layer, factors in (plan or {}).items():
                 undo.callback(scale_heads(attention_of(model, layer, kind), factors))
-        for layer in skip:
+        for layer in [skip] if isinstance(skip, int) else skip:
             undo.callback(model.layer(layer).register_forward_hook(as_it_came).remove)
         layouts: Layouts = {}
         undo.callback(watch_layouts(model, layouts))
@@ -80,6 +82,8 @@ def change_output(name: str, module: nn.Module, change: Change, layouts: Layouts
         layout = layout_for(name, first, layouts)
         old = first if layout is None else layout.unpack(first)
         new = change(old) if callable(change) else change
+        if not isinstance(new, Tensor):
+            raise InputError(f"the patch of {name} is a {type(new).__name__}, and a tensor is needed")
         if new.shape != old.shape:
             raise InputError(f"{name} returns the shape {list(old.shape)}, and the patch has {list(new.shape)}")
         new = new.to(first) if layout is None else layout.pack(new.to(first))

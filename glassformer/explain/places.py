@@ -71,9 +71,12 @@ def heads_by_layer(model: PreTrainedModel, asked: Heads, kind: str = SELF) -> di
         asked = range(count) if kind == SELF else crossing_layers(model)
         if not asked:
             raise InputError("no layer has a crossattention: the model was made without add_cross_attention=True")
-    if isinstance(asked, int):
+    if isinstance(asked, int | str):
         asked = [asked]
     plan = dict(asked) if isinstance(asked, Mapping) else dict.fromkeys(asked)
+    for layer in plan:
+        if not isinstance(layer, int):
+            raise InputError(f"layers are whole numbers, got {layer!r}")
     plan = {count + layer if -count <= layer < 0 else layer: heads for layer, heads in plan.items()}
     return {layer: slots_of(attention_of(model, layer, kind), heads) for layer, heads in plan.items()}
 
@@ -88,10 +91,10 @@ def modules_of(model: PreTrainedModel) -> dict[str, nn.Module]:
     return named
 
 
-def matching(model: PreTrainedModel, patterns: Iterable[str]) -> dict[str, nn.Module]:
+def matching(model: PreTrainedModel, patterns: Iterable[str] | str) -> dict[str, nn.Module]:
     """The modules that names or patterns mean: `encoder.layer.*.output` has one for each layer, `*` alone is all."""
     named, found, prefix = modules_of(model), {}, f"{model.base_model_prefix}."
-    for given in patterns:
+    for given in [patterns] if isinstance(patterns, str) else patterns:
         pattern = given if given in named else given.removeprefix(prefix)
         wanted = re.compile(".*" if pattern == "*" else re.escape(pattern).replace(r"\*", "[^.]*"))
         these = {name: part for name, part in named.items() if wanted.fullmatch(name)}

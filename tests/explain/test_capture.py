@@ -206,6 +206,10 @@ def test_wrong_names_are_told(batch):
         ({"hidden": [4]}, "numbered 0 to 3, got 4"),
         ({"modules": ["encoder.layer.0.attention.self.querry"]}, "did you mean 'encoder.layer.0.attention.self.query'"),
         ({"modules": ["encoder.layer.0.intermediate"]}, "chunk_size_feed_forward=0"),
+        ({"attention": "all"}, "layers are whole numbers, got 'all'"),
+        ({"attention": {0.5: [1]}}, "layers are whole numbers, got 0.5"),
+        ({"queries": True}, "queries are those of attention"),
+        ({"hidden": ["last"]}, "hidden states are numbered 0 to 3, got 'last'"),
     ):
         with pytest.raises(glassformer.InputError, match=said), model.capture(**asked):
             pass
@@ -213,6 +217,9 @@ def test_wrong_names_are_told(batch):
     with model.capture(modules=["bert.encoder.layer.0.attention", "cls.predictions.transform"]) as seen:
         model(batch["input_ids"])
     assert sorted(seen) == ["cls.predictions.transform", "encoder.layer.0.attention"]
+    with model.capture(hidden=-1, modules="encoder.layer.0.attention") as seen:  # one of each needs no list
+        model(batch["input_ids"])
+    assert (list(seen.hidden), list(seen), len(seen)) == ([3], ["encoder.layer.0.attention"], 1)
 
 
 # --- patches ----------------------------------------------------------------------------------------------------------
@@ -253,6 +260,11 @@ def test_patching_in_another_run_gives_that_run(architecture, batch):
     with pytest.raises(glassformer.InputError, match="returns the shape"), model.patched(wrong):
         model(**batch)
     with pytest.raises(glassformer.InputError, match="inputs_embeds"), model.patched({"embeddings": abs}):
+        pass
+    with pytest.raises(glassformer.InputError, match="is a NoneType, and a tensor is needed"):  # noqa: SIM117
+        with model.patched({"encoder.layer.0": lambda x: None}):
+            model(**batch)
+    with pytest.raises(glassformer.InputError, match="heads are named by layer"), model.patched(heads=[0]):
         pass
 
 
