@@ -15,6 +15,7 @@ from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
 from ..checkpoints.keymap import KeyMap
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
+from ..nn.dropout import Dropout
 from ..nn.mask import check_ids
 from ..nn.stream import Layout
 from .base import PreTrainedModel
@@ -159,7 +160,7 @@ class BertEmbeddings(nn.Module):
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
         self.position_embedding_type = config.position_embedding_type
 
     def forward(

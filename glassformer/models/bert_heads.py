@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..nn.activation import ACTIVATIONS
 from ..nn.bare import Copies
+from ..nn.dropout import Dropout
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
 from .bert import BertConfig, BertModel, BertPreTrainedModel
@@ -242,7 +243,7 @@ class BertForNextSentencePrediction(BertPreTrainedModel, ForNextSentencePredicti
 
 def classifier_dropout(config: BertConfig) -> nn.Dropout:
     given = config.classifier_dropout
-    return nn.Dropout(config.hidden_dropout_prob if given is None else given)
+    return Dropout(config.hidden_dropout_prob if given is None else given)
 
 
 class BertForSequenceClassification(BertPreTrainedModel, ForSequenceClassification):

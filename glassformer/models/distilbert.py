@@ -15,6 +15,7 @@ from ..checkpoints.keymap import KeyMap, Row
 from ..errors import ConfigError, InputError
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
+from ..nn.dropout import Dropout
 from ..nn.mask import check_ids
 from .bert import BertPreTrainedModel
 from .bert_layers import BertEncoder
@@ -148,7 +149,7 @@ class DistilBertEmbeddings(nn.Module):
         self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=padding)
         self.position_embeddings = positions(config.max_position_embeddings, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(
         self,

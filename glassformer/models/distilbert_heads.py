@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ..nn.activation import ACTIVATIONS
+from ..nn.dropout import Dropout
 from .distilbert import DistilBertConfig, DistilBertModel, DistilBertPreTrainedModel
 from .heads import (
     ForMaskedLM,
@@ -48,7 +49,7 @@ class DistilBertForSequenceClassification(JudgesFirstTokens, ForSequenceClassifi
         self.distilbert = DistilBertModel(self.config)
         self.pre_classifier = nn.Linear(config.hidden_size, config.hidden_size)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.dropout = Dropout(config.classifier_dropout)
         self.post_init()
 
 
@@ -58,7 +59,7 @@ class DistilBertForMultipleChoice(JudgesFirstTokens, ForMultipleChoice):
         self.distilbert = DistilBertModel(self.config)
         self.pre_classifier = nn.Linear(config.hidden_size, config.hidden_size)
         self.classifier = nn.Linear(config.hidden_size, 1)
-        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.dropout = Dropout(config.classifier_dropout)
         self.post_init()
 
 
@@ -67,7 +68,7 @@ class DistilBertForTokenClassification(DistilBertPreTrainedModel, ForTokenClassi
         super().__init__(config)
         self.num_labels = config.num_labels
         self.distilbert = DistilBertModel(self.config)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
@@ -78,7 +79,7 @@ class DistilBertForQuestionAnswering(DistilBertPreTrainedModel, ForQuestionAnswe
         self.num_labels = config.num_labels
         self.distilbert = DistilBertModel(self.config)
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
-        self.dropout = nn.Dropout(config.qa_dropout)
+        self.dropout = Dropout(config.qa_dropout)
         self.post_init()
 
     def span_logits(self, rows: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from ..nn import bare
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import SelfAttention, head_size, prune_attention
 from ..nn.cache import Room, own_and_crossed
+from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project, in_chunks
 from ..nn.mask import check_ids
 from ..nn.stream import Layout
@@ -187,7 +188,7 @@ class GPT2Embeddings(nn.Module):
         super().__init__()
         self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.dropout = nn.Dropout(config.embedding_dropout_prob)
+        self.dropout = Dropout(config.embedding_dropout_prob)
 
     def forward(
         self,

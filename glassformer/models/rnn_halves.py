@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ..errors import InputError
 from ..nn.additive import BahdanauAttention, LuongAttention, look
+from ..nn.dropout import Dropout
 from ..nn.linear import Linear
 from ..nn.mask import check_ids
 from ..nn.stream import Layout, lengths_of
@@ -26,7 +27,7 @@ class WordVectors(nn.Module):
     def __init__(self, config: RNNConfig, words: int):
         super().__init__()
         self.word_embeddings = nn.Embedding(words, config.hidden_size)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, ids: Tensor) -> Tensor:
         """N -> N C"""
@@ -39,7 +40,7 @@ class Reader(Half):
     def __init__(self, config: RNNConfig, words: int):
         super().__init__()
         self.embeddings = WordVectors(config, words)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
         self.max_position_embeddings = config.max_position_embeddings
 
     def enter(self, input_ids: Tensor, layout: Layout, asked: Asked) -> Tensor:

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from ..errors import InputError
 from ..nn import bare
 from ..nn.cache import Cache
+from ..nn.dropout import Dropout
 from ..nn.mask import check_ids
 from ..nn.position import PositionalEncoding
 from ..nn.stream import Layout
@@ -37,7 +38,7 @@ class TransformerEmbeddings(nn.Module):
             self.pos_encoding = PositionalEncoding(size, most, config.hidden_dropout_prob)
         else:
             self.position_embeddings = nn.Embedding(most, size)
-            self.dropout = nn.Dropout(config.hidden_dropout_prob)
+            self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, input_ids: Tensor, position_ids: Tensor) -> Tensor:
         """N, N -> N C"""

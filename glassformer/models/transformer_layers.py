@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..nn import bare
 from ..nn.cache import LayerCache, Room
+from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project
 from ..nn.mask import hide
 from ..nn.multi_head import MultiHeadAttention, either, per_head
@@ -107,7 +108,7 @@ class EncoderLayer(nn.Module):
         for attention in (self.attention, *([self.crossattention] if self.crosses else [])):
             attention.output.dropout.p = dropout
         self.intermediate = Intermediate(d_model, d_ff, activation)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = Project(d_ff, d_model, dropout)
         self.LayerNorm = nn.LayerNorm(d_model, eps=eps)
         self.norm_first = norm_first

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError
 from .cache import Room
+from .dropout import Dropout, drop
 from .linear import Linear
 from .stream import Layout, paired_runs, pays_to_pad
 
@@ -42,7 +43,7 @@ def attend(
     explicit = want_weights or head_mask is not None or score_bias is not None
 
     def block(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor | None]:
-        if explicit:
+        if explicit or (dropout and q.is_cpu):  # no kernel of a CPU drops weights
             return attend_explicitly(q, k, v, mask, causal, scale, score_bias, head_mask, dropout)
         fused = F.scaled_dot_product_attention
         return fused(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale), None
@@ -78,7 +79,7 @@ def attend_explicitly(
 ) -> tuple[Tensor, Tensor]:
     """softmax(q kᵀ / sqrt(D)) v, written out so that every step can be looked at; `scale` replaces 1 / sqrt(D)."""
     weights = weigh_explicitly(q, k, mask, causal, scale, score_bias)
-    weights = F.dropout(weights, dropout) if dropout else weights
+    weights = drop(weights, dropout) if dropout else weights
     weights = weights if head_mask is None else weights * head_mask
     return weights @ v, weights  # B H T D
 
@@ -195,7 +196,7 @@ class SelfAttention(nn.Module):
         self.query = Linear(hidden_size, self.all_head_size)
         self.key = Linear(hidden_size, self.all_head_size)
         self.value = Linear(hidden_size, self.all_head_size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scale = scale  # None: 1 / sqrt(attention_head_size)
         self.watcher: Callable[[Look], None] | None = None  # is shown what is computed; changes nothing
         self.position_embedding_type = position_embedding_type

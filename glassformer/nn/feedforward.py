@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .activation import ACTIVATIONS, GELUActivation
+from .dropout import Dropout
 from .linear import Linear
 
 
@@ -41,7 +42,7 @@ class AddNorm(nn.Module):
         super().__init__()
         self.dense = Linear(in_size, hidden_size)
         self.LayerNorm = nn.LayerNorm(hidden_size, eps=eps)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
         projected = self.dropout(self.dense(hidden_states))
@@ -56,7 +57,7 @@ class Project(nn.Module):
     def __init__(self, in_size: int, hidden_size: int, dropout: float):
         super().__init__()
         self.dense = Linear(in_size, hidden_size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         return self.dropout(self.dense(hidden_states))
@@ -75,7 +76,7 @@ class PositionwiseFeedForward(nn.Module):
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()
         self.intermediate = Intermediate(d_model, d_ff, "relu")
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .dropout import Dropout
 from .linear import Linear, multiply
 
 
@@ -40,7 +41,7 @@ class LoraLinear(Linear):
         self.lora_B = nn.Parameter(linear.weight.new_zeros(linear.out_features, r))
         self.r = r
         self.scaling = alpha / (math.sqrt(r) if use_rslora else r)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.unmerged: Tensor | None = None  # the weight as it was, while the change is part of it
         self.train(linear.training)
 

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from ..errors import ArgumentError, InputError
 from .attention import SelfAttention, attend_explicitly, prune_attention
+from .dropout import Dropout
 from .feedforward import Project
 from .mask import check_tensor, hide
 
@@ -22,7 +23,7 @@ class ScaledDotProductAttention(nn.Module):
 
     def __init__(self, dropout: float = 0.1):
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(... T d_v, ... T S); where `mask` is 0 the weight is 0, also for a query that sees nothing at all."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from .dropout import Dropout
 
 
 def waves(length: int, size: int) -> Tensor:
@@ -35,7 +36,7 @@ class PositionalEncoding(nn.Module):
 
     def __init__(self, d_model: int, max_len: int = 5000, dropout: float = 0.1):
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.register_buffer("pe", waves(max_len, d_model)[None], persistent=False)
 
     def fill(self) -> None:

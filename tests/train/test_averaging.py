@@ -18,7 +18,7 @@ def settings(folder, **others):
 def test_the_model_of_the_end_is_the_mean_of_the_newest(tmp_path):
     run = tmp_path / "run"
     task = classifier(tmp_path / "vocab")
-    result = Trainer(task, ROWS, ROWS, settings(run, average_checkpoints=2)).train()
+    result = Trainer(task, ROWS, ROWS, settings(run, average_checkpoints=2, eval_steps=2)).train()
     stored = [BertForSequenceClassification.from_pretrained(run / f"checkpoint-{step}").state_dict() for step in (4, 6)]
     final = BertForSequenceClassification.from_pretrained(run).state_dict()
     for name, tensor in weights(task).items():
