@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..explain.importance import Head, Point
     from ..tasks.base import Task
 
-TIMED = 3  # passes over the rows before and after, of which the fastest counts
+TIMED, ENOUGH = 3, 1.0  # passes over the rows, and seconds, at the least; of all passes the fastest counts
 
 
 def prune(
@@ -83,41 +83,44 @@ def prune(
     from ..train.state import write_model
 
     kind = task_class(task)
-    how = (column, format, header, delimiter, quotes)
-    read = Reading(data, *how).rows(kind.columns.all)
-    others = Reading(eval, *how).rows(kind.columns.all) if eval else None
-    whole, pruned = (kind.from_pretrained(model, **read_options(task, option)) for _ in range(2))
-    pruned.refuse_untrained()
+    files = [Reading(file, column, format, header, delimiter, quotes) for file in (data, eval) if file]
+    read, *others = [file.rows(kind.columns.all) for file in files]
+    whole = kind.from_pretrained(model, **read_options(task, option))
+    whole.refuse_untrained()
+    pruned = kind.from_pretrained(model, **read_options(task, option))
     measured_on = list(islice(read, rows))
-    judged_on = measured_on if others is None else list(others)
+    judged_on = list(others[0]) if others else measured_on
     if not judged_on:
         raise InputError(f"--eval {eval} has no rows")
-    found = importance.head_importance(pruned, measured_on, method)
-    points = importance.ablation_curve(pruned, judged_on, found) if curve else []
+    found = importance.head_importance(pruned, measured_on, method, progress=True)
     chosen = importance.least_important(found, round(share * len(found)))
+    points = importance.ablation_curve(pruned, judged_on, found) if curve else []
     importance.prune(pruned.model, chosen)
-    told = {
-        **measured({"before": whole, "after": pruned}, judged_on),
-        "output": None if output is None else str(output),
-    }
+    told = measured({"before": whole, "after": pruned}, judged_on)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         write_model(output, pruned)
-    values = {
-        "method": method,
-        "rows": len(measured_on),
-        "eval_rows": len(judged_on),
-        "importance": [[*head, value] for head, value in found.items()],
-        "curve": [{"without": p.without, "share": p.share, **p.measures} for p in points],
-        "cut": [list(head) for head in chosen],
-        **told,
-    }
     if json:
+        values = {
+            "method": method,
+            "rows": len(measured_on),
+            "eval_rows": len(judged_on),
+            "importance": [[*head, value] for head, value in found.items()],
+            "curve": [{"without": p.without, "share": p.share, **p.measures} for p in points],
+            "cut": [list(head) for head in chosen],
+            **told,
+            "output": None if output is None else str(output),
+        }
         print_json(values)
-    else:
-        show(found, chosen, points, told)
-        if not eval:
-            print("measured on the rows that chose the heads; --eval FILE measures on others")
+        return 0
+    show_importance(found, chosen)
+    if points:
+        show_curve(points)
+    show_change(told)
+    if output is not None:
+        print(f"wrote {output}")
+    if not eval:
+        print("measured on the rows that chose the heads; --eval FILE measures on others")
     return 0
 
 
@@ -131,7 +134,7 @@ def measured(tasks: dict[str, Task], rows: list[Any]) -> dict[str, dict[str, flo
 
     found = {name: evaluate(task, rows) for name, task in tasks.items()}
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
-    for _ in range(TIMED):
+    while sum(map(sum, seconds.values())) < ENOUGH or min(map(len, seconds.values())) < TIMED:
         for name, task in tasks.items():
             started = time.perf_counter()
             for _ in answers(task, rows):
@@ -145,33 +148,34 @@ def measured(tasks: dict[str, Task], rows: list[Any]) -> dict[str, dict[str, flo
     return told
 
 
-def show(found: dict[Head, float], chosen: list[Head], points: list[Point], told: dict[str, Any]) -> None:
+def show_importance(found: dict[Head, float], chosen: list[Head]) -> None:
+    """A row for each attention, a column for each head by its number; heads that were cut earlier stay empty."""
     print_heading("importance of heads, the layers from top to bottom")
-    by_layer: dict[tuple[int, str], list[str]] = {}
+    columns = range(max(head.head for head in found) + 1)
+    by_layer: dict[tuple[int, str], dict[int, str]] = {}
     for head, value in found.items():
         mark = "*" if head in chosen else ""
-        by_layer.setdefault((head.layer, head.kind), []).append(f"{value:.2e}{mark}")
-    widest = max(map(len, by_layer.values()))
+        by_layer.setdefault((head.layer, head.kind), {})[head.head] = f"{value:.2e}{mark}"
     rows = [
-        (layer if kind == "attention" else f"{layer} cross", *cells, *[""] * (widest - len(cells)))
+        (layer if kind == "attention" else f"{layer} cross", *(cells.get(number, "") for number in columns))
         for (layer, kind), cells in by_layer.items()
     ]
-    print_table(("layer", *map(str, range(widest))), rows, right=range(1, widest + 1))
+    print_table(("layer", *map(str, columns)), rows, right=range(1, len(columns) + 1))
     print(f"* the {len(chosen)} of {len(found)} heads that are needed least")
-    if points:
-        print_heading("without the least important heads")
-        names = [name for name in points[0].measures if name != "rows"]
-        cells = [(p.without, f"{p.share:.0%}", *(f"{p.measures[name]:.4f}" for name in names)) for p in points]
-        print_table(("heads", "share", *names), cells, right=range(len(names) + 2))
+
+
+def show_curve(points: list[Point]) -> None:
+    print_heading("without the least important heads")
+    names = [name for name in points[0].measures if name != "rows"]
+    cells = [(p.without, f"{p.share:.0%}", *(f"{p.measures[name]:.4f}" for name in names)) for p in points]
+    print_table(("heads", "share", *names), cells, right=range(len(names) + 2))
+
+
+def show_change(told: dict[str, dict[str, float]]) -> None:
     print_heading("before and after")
     names = list(told["before"])
-    print_table(
-        ("", *names),
-        [(when, *(shown(name, told[when][name]) for name in names)) for when in ("before", "after")],
-        right=range(1, len(names) + 1),
-    )
-    if told["output"]:
-        print(f"wrote {told['output']}")
+    rows = [(when, *(shown(name, values[name]) for name in names)) for when, values in told.items()]
+    print_table(("", *names), rows, right=range(1, len(names) + 1))
 
 
 def shown(name: str, value: float) -> str:

@@ -5,7 +5,7 @@ Heads are named (kind, layer, head), numbered as in the unpruned model; the kind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from ..errors import InputError, nearest
 from ..models.base import PreTrainedModel
 from ..tasks.base import Task
+from ..tasks.progress import watched
 from ..tasks.run import evaluating
 from ..train.batches import Batches
 from ..train.evaluation import evaluate, summed
@@ -26,6 +27,7 @@ METHODS = {
     "ablation": "how much the loss grows without the head: one pass for each head",
 }
 TOKENS = 4096  # that are read at once
+SHARES = (0, 0.1, 0.2, 0.3, 0.4, 0.5)  # of heads, along a curve
 
 
 class Head(NamedTuple):
@@ -55,9 +57,9 @@ def all_heads(model: PreTrainedModel) -> list[Head]:
 
 
 def head_importance(
-    task: Task, rows: Sequence[Any], method: str = "gradient", *, told: Callable[[int, int], None] | None = None
+    task: Task, rows: Sequence[Any], method: str = "gradient", *, progress: bool | None = None
 ) -> dict[Head, float]:
-    """How important each head is for a task; `told` hears of the progress.
+    """How important each head is for a task; `progress` tells how far ablation has come, None: in a terminal only.
 
     >>> found = head_importance(task, rows, "ablation")                              # doctest: +SKIP
     """
@@ -72,11 +74,9 @@ def head_importance(
         return by_gradient(task, rows)
     before = summed(task, rows, TOKENS, None)
     found, heads = {}, all_heads(task.model)
-    for number, head in enumerate(heads):
+    for head in watched(heads, len(heads), progress, "ablation", unit="heads"):
         with without(task.model, [head]):
             found[head] = (summed(task, rows, TOKENS, None)["loss"] - before["loss"]) / before["targets"]
-        if told is not None:
-            told(number + 1, len(heads))
     return found
 
 
@@ -109,39 +109,41 @@ def without(model: PreTrainedModel, heads: Iterable[Head]) -> Any:
     return patched(model, **plan_of(heads))
 
 
+def dispensable(importance: dict[Head, float]) -> list[Head]:
+    """All heads that can go, the least important first; every attention keeps its best one."""
+    best: dict[tuple[str, int], Head] = {}
+    ordered = sorted(importance, key=lambda each: (importance[each], each))
+    for head in ordered:
+        best[head.kind, head.layer] = head
+    return [head for head in ordered if head not in best.values()]
+
+
 def least_important(importance: dict[Head, float], count: int) -> list[Head]:
-    """The heads to do without, the least important first; every attention keeps its best one."""
-    left = {}
-    for kind, layer, _ in importance:
-        left[kind, layer] = left.get((kind, layer), 0) + 1
-    chosen: list[Head] = []
-    for head in sorted(importance, key=lambda each: (importance[each], each)):
-        if len(chosen) == count:
-            break
-        if left[head.kind, head.layer] > 1:
-            left[head.kind, head.layer] -= 1
-            chosen.append(head)
-    if len(chosen) < count:
-        raise InputError(f"{len(chosen)} of {len(importance)} heads can go, one of each attention stays; got {count}")
-    return chosen
+    """The heads to do without, the least important first."""
+    heads = dispensable(importance)
+    if count > len(heads):
+        raise InputError(f"{len(heads)} of {len(importance)} heads can go, one of each attention stays; got {count}")
+    return heads[:count]
 
 
 def ablation_curve(
-    task: Task,
-    rows: Sequence[Any],
-    importance: dict[Head, float],
-    shares: Sequence[float] = (0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    task: Task, rows: Sequence[Any], importance: dict[Head, float], shares: Sequence[float] | None = None
 ) -> list[Point]:
-    """The loss and the task's metrics without more and more of the least important heads, none of them cut yet."""
-    points, rows = [], list(rows)
-    for share in shares:
+    """The loss and the task's metrics without more and more of the least important heads, none of them cut yet.
+
+    Without `shares` it goes in steps of a tenth up to a half of the heads, or as far as one of each attention stays.
+    """
+    total, rows = len(importance), list(rows)
+    for share in shares or ():
         if not 0 <= share < 1:
             raise InputError(f"a share of heads is at least 0 and below 1, got {share}")
-        chosen = least_important(importance, round(share * len(importance)))
-        with without(task.model, chosen):
-            points.append(
-                Point(len(chosen), len(chosen) / len(importance), evaluate(task, rows, tokens_per_batch=TOKENS))
-            )
+    counts = [round(share * total) for share in (SHARES if shares is None else shares)]
+    if shares is None:
+        counts = [count for count in counts if count <= len(dispensable(importance))]
+    points = []
+    for count in dict.fromkeys(counts):
+        with without(task.model, least_important(importance, count)):
+            points.append(Point(count, count / total, evaluate(task, rows, tokens_per_batch=TOKENS)))
     return points
 
 

@@ -13,17 +13,19 @@ PATIENCE = 2.0  # seconds of work before anything is shown
 PAUSE = 10.0  # seconds between two plain lines
 
 
-def watched(answers: Iterable[T], total: int | None, show: bool | None, what: str, done: int = 0) -> Iterator[T]:
+def watched(
+    answers: Iterable[T], total: int | None, show: bool | None, what: str, done: int = 0, unit: str = "rows"
+) -> Iterator[T]:
     """The answers themselves, counted on standard error while they pass.
 
     `show` None means: only in a terminal. A generator without a known end shows its count alone. `done` of the total
-    were there before, in work that goes on.
+    were there before, in work that goes on. `unit` is what is counted.
     """
     in_terminal = sys.stderr.isatty()
     if show is False or (show is None and not in_terminal):
         yield from answers
         return
-    watch = (Bar if in_terminal else Lines)(total, what, done)
+    watch = (Bar if in_terminal else Lines)(total, what, done, unit)
     try:
         for count, answer in enumerate(answers, start=1):
             watch.tell(count)
@@ -35,8 +37,8 @@ def watched(answers: Iterable[T], total: int | None, show: bool | None, what: st
 class Lines:
     """Progress as plain lines, for logs and pipes."""
 
-    def __init__(self, total: int | None, what: str, done: int = 0) -> None:
-        self.total, self.what, self.done = total, what, done
+    def __init__(self, total: int | None, what: str, done: int = 0, unit: str = "rows") -> None:
+        self.total, self.what, self.done, self.unit = total, what, done, unit
         self.started = time.monotonic()
         self.due = self.started + PATIENCE
 
@@ -48,10 +50,9 @@ class Lines:
             of = left = ""
             if self.total is not None:
                 of, left = f" of {self.total:,}", f", {clock((self.total - self.done - count) / rate)} left"
-            speed = (
-                f", {rate:,.0f} rows/s{left}" if count > 1 else ""
-            )  # the first one waits for others to share a batch
-            line = f"{self.what}: {self.done + count:,}{of} rows{speed}"
+            # the first one waits for others to share a batch
+            speed = f", {rate:,.{0 if rate >= 1 else 2}f} {self.unit}/s{left}" if count > 1 else ""
+            line = f"{self.what}: {self.done + count:,}{of} {self.unit}{speed}"
             print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
@@ -61,8 +62,8 @@ class Lines:
 class Bar:
     """Progress as a bar that goes away when the work is done."""
 
-    def __init__(self, total: int | None, what: str, done: int = 0) -> None:
-        self.total, self.what, self.done = total, what, done
+    def __init__(self, total: int | None, what: str, done: int = 0, unit: str = "rows") -> None:
+        self.total, self.what, self.done, self.unit = total, what, done, unit
         self.started = time.monotonic()
         self.due = self.started + PATIENCE
         self.bar = None
@@ -76,7 +77,7 @@ class Bar:
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]:,.0f} rows/s"),
+                TextColumn(f"{{task.fields[rate]:,.0f}} {self.unit}/s"),
                 TimeRemainingColumn(),
             )
             self.bar = Progress(*columns, console=Console(stderr=True), transient=True)

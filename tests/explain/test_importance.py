@@ -10,6 +10,7 @@ import torch
 import glassformer
 from glassformer import BertForSequenceClassification, TextClassification
 from glassformer.cli.main import main
+from glassformer.cli.prune import show_importance
 from glassformer.explain import importance
 from glassformer.explain.importance import Head
 from glassformer.train.evaluation import evaluate
@@ -86,6 +87,10 @@ def test_a_curve_ends_where_pruning_ends(task):
     assert task.model.num_parameters() == before - 6 * 4 * 48 * 12 - 6 * 3 * 12
     again = importance.head_importance(task, ROWS)  # of those that are left, by their old numbers
     assert len(again) == 6
+    points = importance.ablation_curve(task, ROWS, again)  # no point twice, and one head of each attention stays
+    assert [point.without for point in points] == [0, 1, 2, 3]
+    with pytest.raises(glassformer.InputError, match="3 of 6 heads can go"):
+        importance.ablation_curve(task, ROWS, again, (0, 0.9))
     with pytest.raises(glassformer.InputError, match="did you mean 'gradient'"):
         importance.head_importance(task, ROWS, "gradiant")
 
@@ -112,6 +117,16 @@ def test_the_command_writes_a_smaller_model_that_trains(folder, tmp_path, capsys
     capsys.readouterr()
     assert main([*arguments, "--option", "trunkation=true"]) == 1
     assert "did you mean 'truncation'" in capsys.readouterr().err
+
+
+def test_heads_stand_under_their_numbers(capsys):
+    """Those of a model that was pruned before keep them."""
+    show_importance({Head("attention", 0, 0): 0.5, Head("attention", 0, 2): 1.0, Head("attention", 1, 1): 2.0}, [])
+    assert capsys.readouterr().out.splitlines()[1:4] == [
+        "layer         0         1         2",
+        "0      5.00e-01            1.00e+00",
+        "1                2.00e+00",
+    ]
 
 
 def test_heads_are_measured_on_some_rows_and_the_model_on_others(folder, tmp_path, capsys):
