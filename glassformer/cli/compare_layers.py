@@ -86,12 +86,20 @@ def compared(first: Subject, second: Subject, texts: list[str]) -> dict[str, Any
 
     left = [first.read(text) for text in texts]
     right = left if second is first else [second.read(text) for text in texts]
-    same = all(a.ids == b.ids for a, b in zip(left, right, strict=True))
+    same = all(a.tokens == b.tokens for a, b in zip(left, right, strict=True))
     return {
         "compared": "tokens" if same else "texts",
+        "places": [places(readings[0]) for readings in (left, right)],
         "cka": cka_table(vectors(left, same), vectors(right, same)),
         "heads": [head_measures(readings) for readings in ([left] if second is first else [left, right])],
     }
+
+
+def places(reading: Reading) -> list[str]:
+    """Where the vectors that are compared stand: before the first layer, and behind every layer, by its number."""
+    count = len(reading.hidden) - 1
+    last = len(reading.subject.heads)
+    return ["words", *(str(number) for number in range(last - count, last))]
 
 
 def vectors(readings: list[Reading], by_token: bool) -> list[Tensor]:
@@ -104,30 +112,34 @@ def vectors(readings: list[Reading], by_token: bool) -> list[Tensor]:
     return [torch.stack([reading.hidden[layer].mean(0) for reading in readings]).float() for layer in layers]
 
 
-def head_measures(readings: list[Reading]) -> dict[str, list[list[float]]]:
-    """The measures of every head of every layer, as means over the texts."""
+def head_measures(readings: list[Reading]) -> dict[str, list[list[float | None]]]:
+    """The measures of every head of every layer, as means over the texts; None in the place of a head that was cut."""
     from ..explain.measures import measure
     from ..explain.places import SELF
 
-    found: dict[str, list[list[float]]] = {name: [] for name in SHOWN}
+    found: dict[str, list[list[float | None]]] = {name: [] for name in SHOWN}
+    subject = readings[0].subject
+    widest = max(head for heads in subject.heads for head in heads) + 1
     for kind, part in readings[0].parts.items():
         for layer in part.layers if part.kind == SELF else ():
             each = [measure(reading.weights(layer), reading.parts[kind].right.separators) for reading in readings]
             for name in SHOWN:
-                found[name].append((sum(values[name] for values in each) / len(each)).tolist())
+                means = (sum(values[name] for values in each) / len(each)).tolist()
+                by_number = dict(zip(subject.heads[layer], means, strict=True))
+                found[name].append([by_number.get(number) for number in range(widest)])
     return found
 
 
 def show(values: dict[str, Any]) -> None:
-    print_heading(f"how alike the layers are (CKA of {values['compared']}, 1 is alike; 0 is before the first layer)")
-    columns = len(values["cka"][0])
-    rows = [(i, *(f"{value:.3f}" for value in row)) for i, row in enumerate(values["cka"])]
-    print_table(("layer", *map(str, range(columns))), rows, right=range(columns + 1))
+    print_heading(f"how alike the layers are (CKA of {values['compared']}, 1 is alike; words: what enters the first)")
+    down, across = values["places"]
+    rows = [(name, *(f"{value:.3f}" for value in row)) for name, row in zip(down, values["cka"], strict=True)]
+    print_table(("layer", *across), rows, right=range(1, len(across) + 1))
     for model, heads in zip(values["models"], values["heads"], strict=False):
         for name, words in SHOWN.items():
             print_heading(f"{model}: {words}")
-            widest = max(map(len, heads[name]))
-            cells = [(i, *(f"{v:.2f}" for v in row), *[""] * (widest - len(row))) for i, row in enumerate(heads[name])]
+            cells = [(i, *("" if v is None else f"{v:.2f}" for v in row)) for i, row in enumerate(heads[name])]
+            widest = len(heads[name][0])
             print_table(("layer", *map(str, range(widest))), cells, right=range(widest + 1))
 
 
@@ -138,18 +150,17 @@ def write_page(values: dict[str, Any], path: Path) -> None:
     def numbers(count: int) -> list[str]:
         return [str(i) for i in range(count)]
 
-    table = values["cka"]
     down, across = values["models"]
     which = f"layers of {down}" if down == across else f"layers of {down} (down) and {across} (across)"
-    figures = [Figure(f"How alike the layers are (CKA): {which}", numbers(len(table)), numbers(len(table[0])), table)]
+    rows, columns = values["places"]
+    figures = [Figure(f"How alike the layers are (CKA): {which}", rows, columns, values["cka"])]
     for model, heads in zip(values["models"], values["heads"], strict=False):
         for name, words in SHOWN.items():
-            widest = max(map(len, heads[name]))
-            padded = [[*row, *[None] * (widest - len(row))] for row in heads[name]]
-            figures.append(Figure(f"{model}: {words}", numbers(len(padded)), numbers(widest), padded))
+            table = heads[name]
+            figures.append(Figure(f"{model}: {words}", numbers(len(table)), numbers(len(table[0])), table))
     note = (
-        f"CKA of {values['compared']} over {values['texts']} texts: 1 is alike, and 0 stands for what enters the first "
-        "layer. In the other plots rows are layers and columns heads."
+        f"CKA of {values['compared']} over {values['texts']} texts: 1 is alike; words are what enters the first layer. "
+        "In the other plots rows are layers and columns heads."
     )
     page = plot_page(f"Layers of {' and '.join(dict.fromkeys(values['models']))}", note, figures)
     write_atomically(path, page.encode())

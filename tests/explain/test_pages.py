@@ -359,6 +359,11 @@ def test_an_encoder_decoder_shows_three_kinds(chromium, tmp_path, capsys):
     assert main(["compare-layers", str(folder), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [len(row) for row in told["heads"][0]["entropy"]] == [4] * 5
+    assert told["places"] == [["words", "2", "3", "4"]] * 2  # the layers of the decoder, numbered as everywhere
+    model.prune_heads({1: [0, 2]})
+    model.save_pretrained(folder)
+    assert main(["compare-layers", str(folder), "-o", str(path)]) == 0
+    assert re.search(r"^    1 {8}[\d.]{4} {8}[\d.]{4}$", capsys.readouterr().out, re.MULTILINE)
 
 
 @torch.no_grad()
