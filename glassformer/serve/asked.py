@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import InputError
 
 MOST_TEXT = 100_000  # characters of a text
+MOST_FACTOR = 1000.0  # of a head
 
 
 def text(asked: Mapping[str, Any], name: str, default: str | None = None) -> str:
@@ -46,6 +47,10 @@ def factors(asked: Mapping[str, Any], name: str) -> dict[int, dict[int, float]]:
     """{"layer": {"head": factor}}"""
     value = asked.get(name, {})
     try:
-        return {int(layer): {int(head): float(f) for head, f in heads.items()} for layer, heads in value.items()}
+        found = {int(layer): {int(head): float(f) for head, f in heads.items()} for layer, heads in value.items()}
     except (AttributeError, TypeError, ValueError):
         raise InputError(f"{name} must be factors of heads by layer, got {value!r:.60}") from None
+    for factor in (f for heads in found.values() for f in heads.values()):
+        if not abs(factor) <= MOST_FACTOR:
+            raise InputError(f"{name}: a factor is at most {MOST_FACTOR:g} in size, got {factor}")
+    return found

@@ -164,7 +164,10 @@ class Explorer:
         reading, source, places = self.reading(asked), None, None
         if asked.get("source"):
             source = reading.subject.read(ask.text(asked, "source"))
-            if asked.get("here") is not None:
+            given = [asked.get(name) is not None for name in ("here", "there")]
+            if any(given):
+                if not all(given):
+                    raise InputError("name both tokens of a patch: from which one, and to which one")
                 places = {ask.whole(asked, "here"): ask.whole(asked, "there")}
         change = whatif.Change(
             ask.factors(asked, "heads"),

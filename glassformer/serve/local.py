@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class LocalServer(ThreadingHTTPServer):
     """Serves `files` and answers `questions` on the loopback address."""
 
     daemon_threads = True
-    allow_reuse_address = False
+    allow_reuse_address = os.name != "nt"  # after an end the port is free at once; Windows would share it with another
 
     def __init__(self, files: Mapping[str, Answer], questions: Mapping[str, Question], port: int = 0) -> None:
         self.files, self.questions = files, questions
@@ -113,16 +114,15 @@ class Handler(BaseHTTPRequestHandler):
         if self.refused():
             return
         if self.headers.get("Content-Type", "").split(";")[0].strip() != "application/json":
-            self.send(415, said("questions are JSON"))
+            self.refuse(415, "questions are JSON")
             return
         try:
             length = int(self.headers.get("Content-Length", ""))
         except ValueError:
-            self.send(411, said("a question says how long it is"))
+            self.refuse(411, "a question says how long it is")
             return
         if not 0 <= length <= MOST_BYTES:
-            self.close_connection = True
-            self.send(413, said(f"a question has at most {MOST_BYTES} bytes"))
+            self.refuse(413, f"a question has at most {MOST_BYTES} bytes")
             return
         self.answer(self.rfile.read(length))
 
@@ -136,6 +136,7 @@ class Handler(BaseHTTPRequestHandler):
             if not isinstance(asked, dict):
                 raise InputError("a question is a JSON object")
             found = question(asked)
+            sent = found if isinstance(found, Answer) else in_json(found)
         except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
             self.send(400, said("the question is not JSON"))
         except GlassformerError as error:
@@ -144,25 +145,27 @@ class Handler(BaseHTTPRequestHandler):
             log.exception("a question could not be answered: %s", self.path)
             self.send(500, said("something went wrong; the terminal tells what"))
         else:
-            self.send(200, found if isinstance(found, Answer) else in_json(found))
+            self.send(200, sent)
 
     def refused(self) -> bool:
         """Refuse who does not come from our own page: another site's page, or a name that leads here."""
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         if host not in self.server.hosts:
-            self.close_connection = True
-            self.send(403, said("this server answers to its own address only"))
+            self.refuse(403, "this server answers to its own address only")
             return True
         if origin is not None and origin not in {f"http://{name}" for name in self.server.hosts}:
-            self.close_connection = True
-            self.send(403, said("this server answers its own page only"))
+            self.refuse(403, "this server answers its own page only")
             return True
         return False
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What is no HTTP that we speak."""
+        self.refuse(405 if code == 501 else code, message or "this is not understood")
+
+    def refuse(self, code: int, message: str) -> None:
+        """Say why, and end the connection: what else was sent on it is not read."""
         self.close_connection = True
-        self.send(405 if code == 501 else code, said(message or "this is not understood"))
+        self.send(code, said(message))
 
     def send(self, code: int, found: Answer) -> None:
         body, headers = found.body, getattr(self, "headers", None) or {}
@@ -184,7 +187,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def in_json(value: Any) -> Answer:
-    return Answer(json.dumps(value, allow_nan=False).encode(), "application/json")
+    try:
+        return Answer(json.dumps(value, allow_nan=False).encode(), "application/json")
+    except ValueError:
+        raise InputError("the model's numbers are not finite here, so there is nothing to show") from None
 
 
 def said(message: str) -> Answer:

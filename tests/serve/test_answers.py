@@ -253,3 +253,17 @@ def test_the_start_of_a_target_is_no_word(translator):
     found = told(translator, "generate", text="the cat", steps=3)
     assert found["pieces"][0] == ""
     assert len(found["pieces"]) == len(found["tokens"])
+
+
+@pytest.mark.parametrize("factor", [float("nan"), "inf", 1e300])
+def test_factors_are_small_numbers(explorer, factor):
+    number = told(explorer, "read", text=TEXT)["reading"]
+    code, _, body = question(explorer[1], "change", {"reading": number, "heads": {"0": {"0": factor}}})
+    assert (code, b"at most 1000" in body) == (400, True)
+
+
+def test_a_patch_of_one_token_names_both(explorer):
+    asked = {"reading": told(explorer, "read", text=TEXT)["reading"], "source": "the dog", "layer": 1, "here": 2}
+    code, _, body = question(explorer[1], "change", asked)
+    assert (code, b"name both tokens" in body) == (400, True)
+    told(explorer, "change", **asked, there=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import socket
 import threading
 import time
@@ -157,3 +158,44 @@ def test_a_crowd_is_turned_away_and_the_server_lives():
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_numbers_that_are_not_finite_are_told():
+    """Rather than a connection that ends without an answer."""
+    server = LocalServer({}, {"/api/nan": lambda asked: {"value": float("nan")}})
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        code, _, body = question(server.address, "nan", {})
+        assert (code, "not finite" in body.decode()) == (400, True)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows would let two servers share a port")
+def test_a_port_can_be_used_again_at_once():
+    """Whoever ends the explorer and starts it again on the same port is not sent away for a minute."""
+    server = LocalServer(files_of(PAGE), {})
+    port = server.server_address[1]
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as waiting:
+        waiting.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+        while waiting.recv(65536):  # the server ends the connection
+            pass
+    server.shutdown()
+    server.server_close()
+    LocalServer({}, {}, port).server_close()
+
+
+@pytest.mark.parametrize(
+    "headers", ["Content-Type: text/plain\r\nContent-Length: 18", "Content-Type: application/json"]
+)
+def test_a_body_that_is_not_read_is_no_second_question(explorer, headers):
+    host = urlsplit(explorer[1]).netloc
+    with socket.create_connection((host.split(":")[0], int(host.split(":")[1])), timeout=20) as line:
+        line.sendall(f"POST /api/model HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n\r\nGET / HTTP/1.1\r\n\r\n".encode())
+        heard = b""
+        with contextlib.suppress(ConnectionResetError):
+            while more := line.recv(65536):
+                heard += more
+    assert heard.count(b"HTTP/1.1 ") == 1
