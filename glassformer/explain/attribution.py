@@ -23,8 +23,8 @@ ROWS = 16  # sequences that are read at once
 METHODS = {  # name -> what its number is
     "saliency": "length of the gradient at the word vector: how sensitive the answer is to it, without a direction",
     "input-x-gradient": "word vector times gradient: a first guess of what the token adds or takes away",
-    "integrated-gradients": "gradients summed along the way from a masked text: together they add up to the change",
-    "occlusion": "how much lower the answer is when the token is hidden behind a mask",
+    "integrated-gradients": "gradients summed along the way from a hidden text: together they add up to the change",
+    "occlusion": "how much lower the answer is when the token is hidden",
 }
 
 
@@ -39,6 +39,7 @@ class Attribution:
     tokens: list[str]
     scores: list[float]
     source: int  # how many of the tokens are the source's; the others are the target's, or all there are
+    hidden: str  # the token that stands for one that is hidden; special tokens are never hidden
     gap: float | None = None  # integrated gradients: how far the sum is from the change it should add up to
 
 
@@ -72,7 +73,8 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
         scores = gradient.norm(dim=-1) if method == "saliency" else (words * gradient).sum(-1)
     sides = [each.side for each in reading.words]
     tokens, source = [token for side in sides for token in side.tokens], sum(len(side.ids) for side in sides[:-1])
-    return Attribution(method, said, word, value, tokens, scores.tolist(), source, gap)
+    hiding = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(nothing_in(each)) for each in reading.words)
+    return Attribution(method, said, word, value, tokens, scores.tolist(), source, ", ".join(hiding), gap)
 
 
 def answer_of(reading: Reading, place: int, target: int | None) -> tuple[Callable[[BodyOutput], Tensor], str, str]:
@@ -109,12 +111,16 @@ def reading_vectors(reading: Reading, vectors: Tensor) -> Iterator[None]:
         yield
 
 
-def hidden_vectors(words: Words) -> Tensor:
-    """The vectors of tokens of which nothing is known; special tokens stay: T C"""
+def nothing_in(words: Words) -> int:
+    """The token that stands for one of which nothing is known: a mask, or the nearest thing that there is."""
     names = ("mask_token_id", "unk_token_id", "pad_token_id", "eos_token_id")
     found = [getattr(words.tokenizer, name) for name in names]
-    nothing = next((i for i in found if i is not None), 0)
-    side = words.side
+    return next((i for i in found if i is not None), 0)
+
+
+def hidden_vectors(words: Words) -> Tensor:
+    """The vectors of tokens of which nothing is known; special tokens stay: T C"""
+    side, nothing = words.side, nothing_in(words)
     return words.table.weight[[i if stays else nothing for i, stays in zip(side.ids, side.special, strict=True)]]
 
 

@@ -114,9 +114,20 @@ def side_of(tokenizer: PreTrainedTokenizer, ids: list[int]) -> Side:
 
 
 def spelt(tokenizer: PreTrainedTokenizer, ids: list[int]) -> list[str]:
-    """Tokens as people can read them: bytes as the characters they spell, where they spell whole ones."""
+    """Tokens as people can read them: bytes as the characters they spell, or as numbers if they spell no whole ones."""
     tokens = tokenizer.convert_ids_to_tokens(ids)
     if not hasattr(tokenizer, "convert_tokens_to_bytes"):
         return tokens
-    texts = [tokenizer.convert_tokens_to_string([token]) for token in tokens]
-    return [token if "\ufffd" in text or not text else text for token, text in zip(tokens, texts, strict=True)]
+    return [written(tokenizer.convert_tokens_to_bytes([token])) or token for token in tokens]
+
+
+def written(spelt_by: bytes) -> str:
+    r"""Text, or the bytes of half a character, which no letter should stand for.
+
+    >>> written(" 北".encode()), written("北".encode()[:2])
+    (' 北', '\\xe5\\x8c')
+    """
+    try:
+        return spelt_by.decode()
+    except UnicodeDecodeError:
+        return "".join(f"\\x{byte:02x}" for byte in spelt_by)

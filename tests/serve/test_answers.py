@@ -130,6 +130,7 @@ def test_changes(explorer, read, hostile_subject):
 @pytest.mark.parametrize("method", ["saliency", "input-x-gradient", "integrated-gradients", "occlusion"])
 def test_attribution(explorer, read, method):
     found = told(explorer, "attribute", reading=read["reading"], method=method, position=3)
+    assert found["hidden"] == "[MASK]"
     assert len(found["scores"]) == len(read["ids"])
     assert found["target"].startswith("log-probability of")
     if method == "integrated-gradients":

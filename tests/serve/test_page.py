@@ -495,3 +495,66 @@ def test_a_query_of_the_source_leaves_the_target_alone(chromium, translator):
         until(page, "location.hash.includes('query=7')")
         show(page, "predict")
         assert page.locator("table tbody tr").count() == 12
+
+
+def test_a_link_holds_the_locked_token(chromium, explorer):
+    for page in opened(chromium, explorer[1] + "#view=%22arcs%22&lock=[0,2]"):
+        page.wait_for_selector("[data-view=arcs]")
+        until(page, "document.querySelector('.told').textContent.startsWith('0.0: 2 cat → ')")
+        assert saved(page, "SVG").count(b'fill="none" stroke=') > 1  # the frame of the token is saved with the lines
+
+
+def test_another_model_starts_afresh(chromium, explorer):
+    """What was hidden, left out or asked about in one model means nothing in another."""
+    kept = "kept=%7B%22heads%22%3A%7B%222%22%3A%7B%220%22%3A0%7D%7D%7D"
+    for page in opened(chromium, f"{explorer[1]}#view=%22whatif%22&mask=2&position=2&skip=[2]&target=70&{kept}"):
+        page.get_by_label("Model", exact=True).select_option("1")
+        until(page, "location.hash.includes('model=1')")
+        page.wait_for_selector("main[aria-busy=false]")
+        assert page.inner_text(".error") == ""
+        assert not re.search("mask|skip|target|kept", page.url)
+
+
+def test_a_text_that_cannot_be_read_is_told_until_another_is(chromium, explorer):
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(explorer[1] + "#text=%22" + "the+" * 100 + "%22")
+    page.wait_for_selector("html[data-ready=yes]")
+    for view in ("arcs", "predict"):
+        page.click(f"#tab-{view}")
+        assert "102 positions are more than" in page.inner_text(".error")
+    page.fill("#text", "the cat")
+    until(page, "document.querySelector('.error').textContent === ''")
+    page.wait_for_selector("[data-view=predict]")
+    page.fill("#text", "the " * 100)
+    until(page, "document.querySelector('.error').textContent.includes('102 positions')")
+    page.click("#tab-heat")
+    page.wait_for_selector("[data-view=heat]")
+    assert "102 positions" in page.inner_text(".error")  # what is shown is still the text before
+    context.close()
+
+
+def test_a_longer_text_is_continued_at_its_end(chromium, writer):
+    for page in opened(chromium, writer[1] + "#view=%22predict%22"):
+        before = page.locator(".token").count()
+        page.fill("#text", "Once upon a time there was a house")
+        until(page, f"document.querySelectorAll('.token').length > {before}")
+        until(page, "location.hash.includes('house')")
+        page.wait_for_selector("main[aria-busy=false]")
+        last = page.locator(".token").count() - 1
+        assert page.inner_text("#panel caption").startswith(f"What comes after token {last} ")
+
+
+def test_settings_of_a_sample_wait_for_one(chromium, writer):
+    for page in opened(chromium, writer[1] + "#view=%22generate%22"):
+        assert page.get_by_label("Temperature").is_disabled()
+        page.get_by_label("Sample").check()
+        assert page.get_by_label("Temperature").is_enabled()
+
+
+def test_the_change_of_a_prediction_fits_on_a_narrow_screen(chromium, writer):
+    for page in opened(chromium, writer[1] + "#view=%22predict%22"):
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.wait_for_selector("[data-view=predict]")
+        box = page.get_by_role("columnheader", name="change").bounding_box()
+        assert box["x"] + box["width"] <= 390

@@ -7,6 +7,7 @@ import { say } from "./words.js";
 
 const LEVELS = 12; // of opacity: lines of one level are drawn together
 const STRENGTH = 0.9; // of the lines when no token is chosen
+const DIMMED = 0.25; // what is left of the others when one is, as the style has it
 
 export class Arcs {
   // kept(locked) is called when a token is locked or freed
@@ -35,7 +36,7 @@ export class Arcs {
 
   // sides: {left, right} tokens; special: {left, right} booleans; second: where the second sentence starts, or null
   show({ left, right, special, second = null, heads }) {
-    const moved = this.left?.length !== left.length;
+    const moved = this.left && this.left.length !== left.length; // not if a link locked it before anything was shown
     Object.assign(this, { left, right, special, second, heads });
     if (moved) this.locked = this.cursor = null;
     if (this.locked && !(this.locked.place < this[this.locked.side]?.length)) this.locked = null;
@@ -120,12 +121,17 @@ export class Arcs {
       this.told.textContent = "";
       return;
     }
+    this.mark(pen, chosen);
+    this.told.textContent = this.sentence(chosen);
+  }
+
+  // A token in a frame, and its own lines.
+  mark(pen, chosen) {
     pen.strokeStyle = colour("mark-strong");
     pen.lineWidth = 1.5;
     const x = chosen.side === "left" ? 1 : this.width - this.column + 1;
     pen.strokeRect(x, this.y(chosen.place) - this.row / 2, this.column - 2, this.row);
     this.lines(pen, chosen, 1);
-    this.told.textContent = this.sentence(chosen);
   }
 
   // What a token looks at, or is looked at by, the largest weights first.
@@ -182,18 +188,23 @@ export class Arcs {
     this.over();
   }
 
-  // Lines and names in one picture.
+  // Lines and names in one picture, with the token that is locked.
   picture() {
     const whole = make("canvas", { width: this.base.width, height: this.base.height });
     const pen = whole.getContext("2d");
-    for (const part of [this.base, this.labels]) pen.drawImage(part, 0, 0);
+    pen.globalAlpha = this.locked ? DIMMED : 1;
+    pen.drawImage(this.base, 0, 0);
+    pen.globalAlpha = 1;
+    pen.drawImage(this.labels, 0, 0);
+    if (this.locked) pen.drawImage(this.top, 0, 0);
     return whole;
   }
 
   svg() {
     const pen = new SvgPen(this.width, this.height);
-    this.lines(pen, null, STRENGTH);
+    this.lines(pen, null, STRENGTH * (this.locked ? DIMMED : 1));
     this.names(pen);
+    if (this.locked) this.mark(pen, this.locked);
     return pen.svg();
   }
 }

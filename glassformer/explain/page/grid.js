@@ -67,10 +67,11 @@ export class Grid {
     const size = this.rows * this.columns;
     const side = this.side();
     for (const { canvas, place } of this.cells) {
-      const pen = paper(canvas, side, Math.max(8, Math.round((side * this.rows) / this.columns)));
+      const high = Math.max(8, Math.min(2 * side, Math.round((side * this.rows) / this.columns)));
+      const pen = paper(canvas, side, high);
       pen.imageSmoothingEnabled = this.columns > side;
       const bytes = this.bytes.subarray(place * size, (place + 1) * size);
-      pen.drawImage(picture(bytes, this.rows, this.columns, colours), 0, 0, side, (side * this.rows) / this.columns);
+      pen.drawImage(picture(bytes, this.rows, this.columns, colours), 0, 0, side, high);
     }
   }
 

@@ -11,7 +11,7 @@ import { attributePanel, whatIfPanel } from "./panels_causes.js";
 import { comparePanel } from "./panel_compare.js";
 import { generatePanel } from "./panel_generate.js";
 import { anatomyPanel } from "./panel_anatomy.js";
-import { readState, writeState } from "./state.js";
+import { forText, readState, writeState } from "./state.js";
 import { say, speak } from "./words.js";
 import "./texts.js";
 
@@ -29,6 +29,7 @@ class Explorer {
     this.state = readState();
     this.weights = new Map();
     this.working = 0; // how much is under way
+    this.unread = ""; // why the text that stands there was not read
     this.turns = { tokens: 0, read: 0 }; // of questions, so that a late answer does not replace a newer one
   }
 
@@ -131,7 +132,9 @@ class Explorer {
     clearTimeout(this.waiting);
     this.turns.tokens++; // what was typed on the way is of no more interest
     const [text, pair] = [this.textField.value, this.pairField?.value ?? this.state.pair];
-    Object.assign(this.state, { text, pair, mask: null, target: null, lock: [], cell: [], step: 0 }); // places in another text
+    const { kind, mask } = this.model;
+    const asks = kind === "next" || (mask && text.includes(mask)); // about its end, or about a mask
+    Object.assign(this.state, forText(), { text, pair }, asks ? { position: null } : {});
     await this.read();
   }
 
@@ -141,7 +144,11 @@ class Explorer {
       const question = { text, pair: this.model.decoder ? "" : pair, model };
       if (mask !== null) question.mask = mask;
       const turn = ++this.turns.read;
-      const reading = await askJson("read", question);
+      this.unread = "";
+      const reading = await askJson("read", question).catch((error) => {
+        this.unread = error.message; // it stays true until another text is read
+        throw error;
+      });
       if (turn !== this.turns.read) return;
       this.reading = reading;
       this.weights.clear();
@@ -208,6 +215,7 @@ class Explorer {
     delete this.panel.dataset.view;
     const inner = make("div");
     this.panel.replaceChildren(inner);
+    if (!this.reading) return; // no text could be read yet
     this.safely(async () => {
       const { view } = this.state;
       const shown = PANELS[view][0](this, inner);
@@ -264,7 +272,7 @@ class Explorer {
   }
 
   tell(message) {
-    this.problem.textContent = message;
+    this.problem.textContent = message || this.unread;
   }
 
   async safely(work) {
@@ -282,10 +290,11 @@ class Explorer {
 }
 
 const explorer = new Explorer(document.getElementById("explorer"));
+const begin = () => explorer.begin().catch((error) => // the server does not answer
+  explorer.root.replaceChildren(make("p", { className: "error", textContent: error.message })));
 addEventListener("hashchange", () => { // another link was put into the address
   if (!explorer.about) return;
-  explorer.state = readState();
-  explorer.reading = null;
-  explorer.begin();
+  Object.assign(explorer, { state: readState(), reading: null, said: null });
+  begin();
 });
-explorer.begin().catch((error) => explorer.root.replaceChildren(make("p", { className: "error", textContent: error.message })));
+begin();

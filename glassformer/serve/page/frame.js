@@ -5,6 +5,7 @@ import { button, choice, make } from "./build.js";
 import { colour } from "./paint.js";
 import { download, downloadPng } from "./save.js";
 import { painted, snapshot } from "./snapshot.js";
+import { forModel } from "./state.js";
 import { say } from "./words.js";
 
 export function header(app) {
@@ -20,8 +21,8 @@ export function header(app) {
     make("h1", { textContent: say("title") }),
     make("div", { className: "controls" },
       about.models.length > 1 ? choice(say("model"), about.models.map((model, i) => [i, model.name]), state.model, async (value) => {
-        state.model = Number(value);
-        app.reading = null; // that of the other model
+        Object.assign(state, forModel(), { model: Number(value) });
+        app.reading = app.said = null; // those of the other model
         app.build();
         await app.read();
       }) : null,

@@ -52,13 +52,17 @@ export function generatePanel(app, root) {
     if (found.steps.length) go(state.step);
     else place.replaceChildren(make("p", { className: "note", textContent: say("wroteNothing") }));
   };
+  const drawn = make("fieldset", { disabled: !state.sample }, ...narrowing(app, keep), labelled(say("seed"), seed)); // for a sample only
   const again = () => app.safely(async () => {
     keep({ step: 0 });
     await write();
   });
   root.append(
     make("div", { className: "controls" }, slider(say("steps"), { low: 1, high: 100, step: 1, value: state.steps }, (steps) => keep({ steps })),
-      tick(say("sample"), state.sample, (sample) => keep({ sample })), ...narrowing(app, keep), labelled(say("seed"), seed)),
+      tick(say("sample"), state.sample, (sample) => {
+        keep({ sample });
+        drawn.disabled = !sample;
+      }), drawn),
     make("div", { className: "controls" }, button(say("write"), again, { id: "write" }), play,
       button(say("back"), () => found?.steps.length && go(state.step - 1)), button(say("forward"), () => found?.steps.length && go(state.step + 1))),
     place);

@@ -7,7 +7,7 @@ import { say } from "./words.js";
 // A bar as long as a share.
 export function share(value, most = 1) {
   const bar = make("span", { className: "bar", "aria-hidden": "true" });
-  bar.style.width = `${Math.max(0, Math.min(1, value / (most || 1))) * 8}rem`;
+  bar.style.width = `calc(var(--bar) * ${Math.max(0, Math.min(1, value / (most || 1)))})`;
   return bar;
 }
 
@@ -80,9 +80,9 @@ export function predictPanel(app, root) {
       ({ guesses } = await askJson("predict", { reading, position, count: 12, ...narrowed(state) }));
       const most = Math.max(...guesses.map((guess) => guess.narrowed));
       const about = kind === "label" ? say("predictions") : say(`said-${kind}`, position, visible(tokens[position]));
-      const header = [kind === "label" ? say("label") : say("guess"), say("probability"), say("narrowed"), "", say("changed")];
+      const header = [kind === "label" ? say("label") : say("guess"), say("probability"), say("narrowed"), say("changed"), ""];
       place.replaceChildren(table(about, header, guesses.map((guess) => [
-        visible(guess.text), chance(guess.probability), chance(guess.narrowed), share(guess.narrowed, most), shift(guess)])));
+        visible(guess.text), chance(guess.probability), chance(guess.narrowed), shift(guess), share(guess.narrowed, most)])));
       app.said = new Map(guesses.map((guess) => [guess.id, guess.probability]));
     },
     found: () => guesses,

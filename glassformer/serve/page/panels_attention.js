@@ -14,7 +14,7 @@ function partPicker(app) {
   const kinds = Object.keys(app.reading.parts);
   return kinds.length < 2 ? null : choice(say("attention"), kinds.map((name) => [name, say(name)]), app.partName, (part) => {
     app.note({ part });
-    app.set({ part, ...app.there(app.state.layer, app.state.heads) });
+    app.set({ part, lock: [], cell: [], ...app.there(app.state.layer, app.state.heads) });
   });
 }
 

@@ -6,6 +6,8 @@ import { headPicker } from "./panels_attention.js";
 import { chance, emptyPanel, share, tinted, tokenPicker } from "./panels_answers.js";
 import { say } from "./words.js";
 
+const HIDING = ["integrated-gradients", "occlusion"]; // methods that hide tokens
+
 // Tokens on a ground as strong as their numbers, with the numbers beneath.
 function scored(tokens, scores, all = scores) {
   const most = Math.max(1e-12, ...all.map(Math.abs));
@@ -53,7 +55,7 @@ export function whatIfPanel(app, root) {
     choice(say("behindLayer"), app.model.heads.map((_, i) => [i, i]), state.behind, (layer) => app.set({ behind: Number(layer) })),
     numberField("there", "there"), numberField("here", "here"));
   root.append(picker.bar, make("div", { className: "controls" },
-    slider(say("factor"), { low: 0, high: 2, step: 0.1, value: state.factor, shown: (v) => (v ? v.toFixed(1) : say("off")) },
+    slider(say("factor"), { low: 0, high: 2, step: 0.1, value: state.factor, shown: (v) => (v === 0 ? say("off") : v === 1 ? say("unchanged") : v.toFixed(1)) },
       (factor) => app.set({ factor })),
     button(say("keepHeads"), () => app.set({ kept: changed() }), { id: "keep-heads" }),
     button(say("forgetHeads"), () => app.set({ kept: {} }))), kept, skips, patch, result);
@@ -64,8 +66,8 @@ export function whatIfPanel(app, root) {
       tellKept();
       const { position, skip } = state;
       const question = { reading: app.reading.reading, position, skip, ...changed() };
-      if (state.source) Object.assign(question, { source: state.source, layer: state.behind });
-      if (state.source && state.here !== null && state.there !== null) Object.assign(question, { here: state.here, there: state.there });
+      const { source: text, behind, here, there } = state;
+      if (text) Object.assign(question, { source: text, layer: behind, here, there });
       found = await askJson("change", question);
       const most = Math.max(0, ...[...found.before, ...found.after].map((guess) => guess.probability));
       const guesses = (list) => list.slice(0, 8).map((guess) => [visible(guess.text), chance(guess.probability), share(guess.probability, most)]);
@@ -107,6 +109,7 @@ export function attributePanel(app, root) {
       const halves = found.source ? [[say("text"), 0, found.source], [say("written"), found.source]] : [[null, 0]];
       place.replaceChildren(
         make("p", { className: "note", textContent: `${say(method)}: ${say(`${method}-is`, app.about.methods[method])}` }),
+        ...(HIDING.includes(method) ? [make("p", { className: "note", textContent: say("hiddenBy", visible(found.hidden)) })] : []),
         make("p", { className: "told", textContent:
           `${say(`about-${kind}`, visible(found.word), position, visible(app.reading.tokens[position]))}: ${exact(found.value)}` }),
         ...halves.flatMap(([name, ...range]) => [...(name ? [make("h2", { textContent: name })] : []),

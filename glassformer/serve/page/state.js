@@ -13,6 +13,14 @@ export const START = {
   other: "", beside: null, // comparing
 };
 
+// What belongs to one text, or to one model: in another it would mean something else.
+const OF_TEXT = ["mask", "target", "lock", "cell", "step"];
+const OF_MODEL = [...OF_TEXT, "position", "query", "kept", "skip", "behind", "here", "there"];
+
+const fresh = (names) => structuredClone(Object.fromEntries(names.map((name) => [name, START[name]])));
+export const forText = () => fresh(OF_TEXT);
+export const forModel = () => fresh(OF_MODEL);
+
 const isNumbers = (value) => Array.isArray(value) && value.every(Number.isInteger);
 
 // Whether a value of a link can stand where `like` stands; null stands for a whole number that is not given.
