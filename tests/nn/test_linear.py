@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -97,3 +101,22 @@ def test_a_model_is_quantized_whole():
     assert model(torch.randn(3, 4)).shape == (3, 2)
     with pytest.raises(InputError, match="int4"):
         quantize(model, "int4")
+
+
+@pytest.mark.skipif(not linear.has_onednn(), reason="this torch has no oneDNN")
+@pytest.mark.parametrize("kept, found_again", [(None, 0), ("1024", 100)])
+def test_few_kernels_are_kept_unless_the_user_says_otherwise(kept, found_again):
+    """A hundred numbers of rows, twice: what is kept is found again, and told by oneDNN."""
+    told = {"ONEDNN_VERBOSE": "profile_create", **({} if kept is None else {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": kept})}
+    bare_environment = {name: x for name, x in os.environ.items() if not name.startswith("ONEDNN")}
+    script = """
+import torch
+from glassformer.nn.linear import Linear
+layer = Linear(32, 32)
+with torch.no_grad():
+    for rows in [*range(5, 105)] * 2:
+        layer(torch.zeros(rows, 32))
+"""
+    command = [sys.executable, "-c", script]
+    shown = subprocess.run(command, env={**bare_environment, **told}, capture_output=True, text=True, check=True)
+    assert shown.stdout.count("create:cache_hit,cpu,inner_product") == found_again
