@@ -10,12 +10,16 @@ from torch import Tensor
 from ..errors import InputError
 from ..generate.config import GenerationConfig
 from ..generate.sampling import narrow
+from ..tasks.text_classification import FUNCTIONS
 from .reading import Reading
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A word or label with its probability, and the one it has after temperature, top-k and top-p."""
+    """A word or label with its probability (a number that is measured: with that), and the one after the sliders.
+
+    Temperature, top-k and top-p narrow a choice between words or labels; where nothing is chosen they change nothing.
+    """
 
     id: int
     text: str
@@ -48,7 +52,9 @@ def predict(
         else:
             scores = reading.logits(position)
     scores = scores.float()[None]
-    plain, narrowed = scores.softmax(-1)[0], narrow(scores, settings).softmax(-1)[0]
+    plain = narrowed = FUNCTIONS[subject.function](scores)[0]
+    if subject.function == "softmax":
+        narrowed = narrow(scores, settings).softmax(-1)[0]
     best = plain.topk(min(count, len(plain))).indices.tolist()
     names = [subject.label(i) for i in best] if subject.kind == "label" else subject.shown(best)
     return [Guess(i, name, plain[i].item(), narrowed[i].item()) for i, name in zip(best, names, strict=True)]

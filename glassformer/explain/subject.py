@@ -15,6 +15,7 @@ from ..generate.conditioning import condition
 from ..models import auto
 from ..models.base import PreTrainedModel
 from ..models.outputs import BodyOutput
+from ..tasks.text_classification import function_for
 from ..text.auto import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .capture import watch
@@ -74,6 +75,11 @@ class Subject:
         if hasattr(self.model, "word_logits"):
             return "next" if self.is_decoder else "mask"
         return "label" if type(self.model).__name__.endswith("ForSequenceClassification") else "none"
+
+    @property
+    def function(self) -> str:
+        """How its scores become what people read: "softmax", "sigmoid", or "none" for a number that it measures."""
+        return function_for(self.model.config) if self.kind == "label" else "softmax"
 
     @property
     def heads(self) -> list[list[int]]:

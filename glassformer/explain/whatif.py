@@ -57,7 +57,7 @@ class Effect:
 
     before: list[Guess]
     after: list[Guess]
-    divergence: float | None  # of the answer, in bits (Kullback-Leibler); None without an answer
+    divergence: float | None  # of the answer, in bits (Kullback-Leibler); None where nothing is chosen
     moved: list[float]  # 1 - cosine of the last vector before and after
 
 
@@ -91,7 +91,7 @@ def try_change(reading: Reading, change: Change, position: int = -1, count: int 
 
 def divergence(before: Reading, after: Reading, position: int) -> float | None:
     subject = before.subject
-    if subject.kind == "none":
+    if subject.kind == "none" or subject.function != "softmax":
         return None
     if subject.kind == "label":
         scores = [subject.label_logits(reading, reading.body)[0] for reading in (before, after)]

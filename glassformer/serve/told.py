@@ -23,6 +23,7 @@ def describe(subject: Subject) -> dict[str, Any]:
         "name": subject.name,
         "class": type(model).__name__,
         "kind": subject.kind,
+        "function": subject.function,
         "decoder": subject.is_decoder,
         "heads": subject.heads,
         "parameters": model.num_parameters(),

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..checkpoints.config import PretrainedConfig
 from ..errors import InputError, nearest
 from ..text.inputs import describe
 from ..text.options import one_of
@@ -21,6 +22,13 @@ from .options import CutOptions, some
 from .rows import Columns, Row
 
 FUNCTIONS = {"softmax": lambda logits: logits.softmax(-1), "sigmoid": torch.sigmoid, "none": lambda logits: logits}
+
+
+def function_for(config: PretrainedConfig) -> str:
+    """How the logits of a classifier become the scores that users read: by what it was trained for."""
+    if config.problem_type == "regression":
+        return "none"
+    return "sigmoid" if config.problem_type == "multi_label_classification" or config.num_labels == 1 else "softmax"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +112,7 @@ class TextClassification(Task):
     def scores(self, logits: Tensor) -> Tensor:
         """Logits as the scores that users read."""
         asked = self.options.function_to_apply
-        if asked in (None, "default"):
-            config = self.model.config
-            asked = "softmax"
-            if config.problem_type == "regression":
-                asked = "none"
-            elif config.problem_type == "multi_label_classification" or config.num_labels == 1:
-                asked = "sigmoid"
-        return FUNCTIONS[asked](logits)
+        return FUNCTIONS[function_for(self.model.config) if asked in (None, "default") else asked](logits)
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
         scores, names = self.scores(outputs[0]).tolist(), self.model.config.id2label

@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer import BertForSequenceClassification, Subject, pipeline
+from glassformer.explain.lens import predict
 from glassformer.explain.measures import MEASURES
 
+from ..models.architectures import tiny_bert
+from ..tasks.conftest import save
+from ..tasks.tiny import VOCAB
 from .conftest import HOSTILE, TEXT
 from .test_local import question
 
@@ -268,3 +273,15 @@ def test_a_patch_of_one_token_names_both(explorer):
     code, _, body = question(explorer[1], "change", asked)
     assert (code, b"name both tokens" in body) == (400, True)
     told(explorer, "change", **asked, there=1)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"num_labels": 1}, {"num_labels": 3, "problem_type": "multi_label_classification"}, {"num_labels": 3}]
+)
+def test_labels_are_scored_as_the_task_does(fields, tmp_path):
+    torch.manual_seed(0)
+    folder = save(tmp_path, BertForSequenceClassification(tiny_bert(vocab_size=len(VOCAB), **fields)))
+    answer = pipeline("text-classification", model=folder, top_k=None)("the cat")[0]
+    guesses = predict(Subject.load(folder).read("the cat"))
+    assert [guess.text for guess in guesses] == [each["label"] for each in answer]
+    assert [guess.probability for guess in guesses] == pytest.approx([each["score"] for each in answer], abs=1e-6)

@@ -13,10 +13,13 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
+from glassformer import BertForSequenceClassification, Subject
 from glassformer.explain.whatif import Change, try_change
+from glassformer.serve.explorer import Explorer
 
+from ..models.architectures import tiny_bert
 from .browser import Eye
-from .conftest import HOSTILE, TEXT
+from .conftest import HOSTILE, TEXT, running
 
 VIEWS = ("heads", "arcs", "heat", "neuron", "predict", "lens", "whatif", "attribute", "compare", "generate", "anatomy")
 
@@ -387,7 +390,9 @@ def test_the_numbers_of_a_view_are_saved(page):
 
 def test_a_heat_map_is_saved_cell_by_cell(page):
     show(page, "heat")
-    assert saved(page, "SVG").count(b"<rect") > 100
+    drawing = saved(page, "SVG")
+    assert drawing.count(b"<rect") > 100
+    assert (b"rotate(-90)" in drawing, b"rotate(-60)" in drawing) == (True, False)  # no name crosses upright ones
     values = json.loads(saved(page, "JSON"))["found"]["weights"]
     assert sum(values) == pytest.approx(len(values) ** 0.5, abs=1e-4)  # every row sums to 1
 
@@ -558,3 +563,28 @@ def test_the_change_of_a_prediction_fits_on_a_narrow_screen(chromium, writer):
         page.wait_for_selector("[data-view=predict]")
         box = page.get_by_role("columnheader", name="change").bounding_box()
         assert box["x"] + box["width"] <= 390
+
+
+def test_answers_stand_with_their_model(chromium, explorer):
+    for page in opened(chromium, explorer[1] + "#view=%22compare%22&model=1"):
+        page.wait_for_selector("[data-view=compare]")
+        assert page.inner_text("#panel .note >> nth=0").startswith("1: This model has no head")
+        assert page.inner_text("#panel caption >> nth=0").startswith("2: What stands at token 0")
+
+
+def test_a_number_is_no_probability(chromium, hostile_subject):
+    model = BertForSequenceClassification(
+        tiny_bert(vocab_size=hostile_subject.model.config.vocab_size, num_labels=1, problem_type="regression")
+    ).eval()
+    subject = Subject(model, hostile_subject.tokenizer)
+    with torch.no_grad():
+        wanted = model(torch.tensor([subject.encode("the cat").ids])).logits.item()
+    for _, address in running(Explorer([subject], "the cat")):
+        for page in opened(chromium, address):
+            show(page, "predict")
+            assert page.locator("thead th").all_inner_texts() == ["Label", "value", "change", ""]
+            assert float(page.inner_text("tbody td >> nth=0")) == pytest.approx(wanted, abs=1e-5)
+            assert page.get_by_label("Temperature").count() == 0
+            show(page, "whatif")
+            assert "bits" not in page.inner_text("#panel")
+            assert page.locator("#panel table").count() == 2

@@ -71,8 +71,13 @@ export class Heat {
   highest() {
     const pen = this.base.getContext("2d");
     pen.font = this.font();
-    const high = (name) => (SQUARE.test(name) ? [...name].length * this.step() : pen.measureText(name).width * 0.87); // the sine of the slant
+    const high = (name) => (SQUARE.test(name) ? [...name].length * this.step() : pen.measureText(name).width * Math.sin(this.slant));
     return Math.min(HIGHEST, Math.ceil(Math.max(...this.right.map((token) => high(visible(token))))) + 14);
+  }
+
+  // How names of columns stand; steeply beside upright ones, which they would cross otherwise.
+  get slant() {
+    return this.right.some((token) => SQUARE.test(visible(token))) ? Math.PI / 2 : Math.PI / 3;
   }
 
   // From one upright letter to the next.
@@ -130,8 +135,8 @@ export class Heat {
     pen.textAlign = "left";
     pen.save();
     pen.translate(x, this.head - 5);
-    pen.rotate(-Math.PI / 3);
-    pen.fillText(clipped(pen, name, this.head), 0, 0);
+    pen.rotate(-this.slant);
+    pen.fillText(clipped(pen, name, (this.head - 8) / Math.sin(this.slant)), 0, 0);
     pen.restore();
   }
 

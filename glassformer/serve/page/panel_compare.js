@@ -4,7 +4,7 @@
 import { askJson, askNumbers } from "./api.js";
 import { button, choice, harmless, labelled, make, refill, table, visible } from "./build.js";
 import { Heat } from "./heat.js";
-import { behind, chance, share } from "./panels_answers.js";
+import { behind, chance, guessed, share } from "./panels_answers.js";
 import { headPicker } from "./panels_attention.js";
 import { say } from "./words.js";
 
@@ -38,16 +38,19 @@ export function comparePanel(app, root) {
   // What each of them says: of its text, of the token that is chosen, or of what comes next.
   const showAnswers = async () => {
     const sides = [[first, app.reading, state.position], [about.models[beside()], second, null]];
-    const tables = [];
-    for (const [model, { reading, tokens }, place] of sides) {
-      if (model.kind === "none") continue;
+    const shown = [];
+    for (const [i, [model, { reading, tokens }, place]] of sides.entries()) {
+      if (model.kind === "none") {
+        shown.push(make("p", { className: "note", textContent: `${i + 1}: ${say("noHead")}` }));
+        continue;
+      }
       const position = Math.min(place ?? (model.kind === "next" ? tokens.length - 1 : state.position), tokens.length - 1);
       const { guesses } = await askJson("predict", { reading, position, count: SHOWN });
       const title = model.kind === "label" ? say("predictions") : say(`said-${model.kind}`, position, visible(tokens[position]));
-      tables.push(table(`${tables.length + 1}: ${title}`, [say(model.kind === "label" ? "label" : "guess"), say("probability"), ""],
+      shown.push(table(`${i + 1}: ${title}`, [...guessed(model), ""],
         guesses.map((guess) => [visible(guess.text), chance(guess.probability), share(guess.probability)])));
     }
-    answers.replaceChildren(...tables);
+    answers.replaceChildren(...shown);
   };
   const showHead = async () => {
     const [{ layer, heads }, part] = [state, app.partName];

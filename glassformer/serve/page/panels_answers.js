@@ -11,9 +11,14 @@ export function share(value, most = 1) {
   return bar;
 }
 
-// A probability, however small.
+// A probability, however small, or another number.
 export function chance(value) {
-  return value >= 1e-4 || value === 0 ? value.toFixed(5) : value.toExponential(1);
+  return Math.abs(value) >= 1e-4 || value === 0 ? value.toFixed(5) : value.toExponential(1);
+}
+
+// What is guessed, and what the number beside it is.
+export function guessed({ kind, function: made }) {
+  return [say(kind === "label" ? "label" : "guess"), say(made === "none" ? "value" : "probability")];
 }
 
 // The name of the place behind so many layers; those of an encoder are not counted by the decoder's vectors.
@@ -59,7 +64,9 @@ export function predictPanel(app, root) {
   if (kind === "none") return emptyPanel(root, "noHead");
   const place = make("div", { className: "wide" });
   const bar = make("div", { className: "controls" });
-  root.append(bar, make("div", { className: "controls" }, ...narrowing(app, (changes) => app.set(changes))), place);
+  const chooses = app.model.function === "softmax"; // one of several: sliders narrow the choice
+  const sliders = chooses ? narrowing(app, (changes) => app.set(changes)) : [];
+  root.append(bar, make("div", { className: "controls" }, ...sliders), place);
   let guesses = [];
   const shift = ({ id, probability }) => {
     const before = app.said; // what the model said before the latest change
@@ -80,9 +87,9 @@ export function predictPanel(app, root) {
       ({ guesses } = await askJson("predict", { reading, position, count: 12, ...narrowed(state) }));
       const most = Math.max(...guesses.map((guess) => guess.narrowed));
       const about = kind === "label" ? say("predictions") : say(`said-${kind}`, position, visible(tokens[position]));
-      const header = [kind === "label" ? say("label") : say("guess"), say("probability"), say("narrowed"), say("changed"), ""];
-      place.replaceChildren(table(about, header, guesses.map((guess) => [
-        visible(guess.text), chance(guess.probability), chance(guess.narrowed), shift(guess), share(guess.narrowed, most)])));
+      const header = [...guessed(app.model), ...(chooses ? [say("narrowed")] : []), say("changed"), ""];
+      place.replaceChildren(table(about, header, guesses.map((guess) => [visible(guess.text), chance(guess.probability),
+        ...(chooses ? [chance(guess.narrowed)] : []), shift(guess), share(guess.narrowed, most)])));
       app.said = new Map(guesses.map((guess) => [guess.id, guess.probability]));
     },
     found: () => guesses,

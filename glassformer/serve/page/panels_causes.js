@@ -3,7 +3,7 @@
 import { askJson } from "./api.js";
 import { button, choice, exact, labelled, make, refill, slider, table, tick, visible } from "./build.js";
 import { headPicker } from "./panels_attention.js";
-import { chance, emptyPanel, share, tinted, tokenPicker } from "./panels_answers.js";
+import { chance, emptyPanel, guessed, share, tinted, tokenPicker } from "./panels_answers.js";
 import { say } from "./words.js";
 
 const HIDING = ["integrated-gradients", "occlusion"]; // methods that hide tokens
@@ -73,11 +73,11 @@ export function whatIfPanel(app, root) {
       const guesses = (list) => list.slice(0, 8).map((guess) => [visible(guess.text), chance(guess.probability), share(guess.probability, most)]);
       const { kind } = app.model;
       refill(result,
-        ...(found.divergence === null ? [] : [
-          make("p", { className: "told", textContent: say("divergence", found.divergence.toPrecision(3)) }),
+        ...(kind === "none" ? [] : [
+          found.divergence === null ? null : make("p", { className: "told", textContent: say("divergence", found.divergence.toPrecision(3)) }),
           kind === "label" ? null : make("p", { className: "note", textContent: say(`said-${kind}`, position, visible(app.reading.tokens[position])) }),
           make("div", { className: "columns" }, ...["before", "after"].map((when) =>
-            table(say(when), [say(kind === "label" ? "label" : "guess"), say("probability"), ""], guesses(found[when]))))]),
+            table(say(when), [...guessed(app.model), ""], guesses(found[when]))))]),
         make("h2", { textContent: say("movedBy") }), scored(app.reading.tokens, found.moved));
     },
     found: () => found,
