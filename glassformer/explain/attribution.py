@@ -82,22 +82,25 @@ def answer_of(reading: Reading, place: int, target: int | None) -> tuple[Callabl
     subject, at = reading.subject, f"{place} ({reading.tokens[place]})"
     if subject.kind == "none":
         return lambda body: body.last_hidden_state[:, place].norm(dim=-1), f"length of the last vector at {at}", ""
-    is_label = subject.kind == "label"
+    is_label = subject.kind in ("label", "tag")
 
     def scores(body: BodyOutput) -> Tensor:
         """B V, or B L"""
-        if is_label:
-            return subject.label_logits(reading, body)
-        return subject.model.word_logits(body.last_hidden_state[:, place]).log_softmax(-1)
+        found = subject.scores(reading, body, place)
+        return found if is_label else found.log_softmax(-1)
 
     with torch.no_grad():
         known = scores(reading.body)[0]
     if target is not None and not 0 <= target < len(known):
         raise InputError(f"there are answers 0 to {len(known) - 1}, got {target}")
     chosen = int(known.argmax()) if target is None else target
-    word = subject.label(chosen) if is_label else subject.shown([chosen])[0]
-    where = "behind" if subject.kind == "next" else "at"
-    said = f"score of the label {word}" if is_label else f"log-probability of {word} {where} {at}"
+    (word,) = subject.names([chosen])
+    said = {
+        "label": f"score of the label {word}",
+        "tag": f"score of the label {word} at {at}",
+        "mask": f"log-probability of {word} at {at}",
+        "next": f"log-probability of {word} behind {at}",
+    }[subject.kind]
     return lambda body: scores(body)[:, chosen], said, word
 
 

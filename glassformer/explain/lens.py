@@ -38,26 +38,22 @@ def predict(
 ) -> list[Guess]:
     """What the model's head answers, the likeliest first; nothing from a model without one.
 
-    A model that fills masks is asked about `position`, one that continues about the word behind it.
+    A model that fills masks or labels tokens is asked about `position`, one that continues about the word behind it.
     """
     if count < 1:
         raise InputError(f"count must be 1 or more, got {count}")
     settings = GenerationConfig(do_sample=True, temperature=temperature, top_k=top_k, top_p=top_p)
     subject = reading.subject
+    if subject.kind == "none":
+        return []
     with torch.no_grad():
-        if subject.kind == "none":
-            return []
-        if subject.kind == "label":
-            scores = subject.label_logits(reading, reading.body)[0]
-        else:
-            scores = reading.logits(position)
-    scores = scores.float()[None]
+        scores = reading.logits(position).float()[None]
     plain = narrowed = FUNCTIONS[subject.function](scores)[0]
     if subject.function == "softmax":
         narrowed = narrow(scores, settings).softmax(-1)[0]
     best = plain.topk(min(count, len(plain))).indices.tolist()
-    names = [subject.label(i) for i in best] if subject.kind == "label" else subject.shown(best)
-    return [Guess(i, name, plain[i].item(), narrowed[i].item()) for i, name in zip(best, names, strict=True)]
+    named = zip(best, subject.names(best), strict=True)
+    return [Guess(i, name, plain[i].item(), narrowed[i].item()) for i, name in named]
 
 
 def lens_rows(reading: Reading, layer: int) -> Tensor:
@@ -82,7 +78,7 @@ def lens(reading: Reading, positions: list[int], count: int = 3) -> list[list[li
         best = chances.topk(min(count, chances.shape[-1]), dim=-1)
         found.append(
             [
-                [Guess(i, text, p, p) for i, text, p in zip(row, subject.shown(row), probabilities, strict=True)]
+                [Guess(i, text, p, p) for i, text, p in zip(row, subject.names(row), probabilities, strict=True)]
                 for row, probabilities in zip(best.indices.tolist(), best.values.tolist(), strict=True)
             ]
         )

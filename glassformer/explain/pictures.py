@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
 from torch import Tensor
 
+from ..checkpoints.files import open_atomically
 from ..errors import InputError
 from .alignment import Alignment
+from .pages import printable
 
+MOST_WORDS = 64  # that are named along one side; of longer texts every second one is, or every third, ...
+LARGEST = 8000  # points along one side of a picture
 FONTS = ("Noto Sans CJK SC", "Noto Serif CJK SC", "Source Han Sans SC", "Microsoft YaHei", "PingFang SC", "SimHei")
 
 
@@ -18,8 +23,8 @@ def draw_alignment(alignment: Alignment, path: str | PathLike[str]) -> Path:
     """Write the mean cross-attention of the last layer as a picture; the suffix, .png or .svg, tells the format."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=grid_size(alignment.mean))
-    show(axes, alignment.mean, *alignment.labels("cross"))
-    axes.set_title(alignment.written, fontsize=10)
+    show(axes, alignment.mean, *alignment.labels("cross"), strongest=float(alignment.mean.max()))
+    axes.set_title(plain(alignment.written), fontsize=10, wrap=True)
     return save(plt, figure, path)
 
 
@@ -31,10 +36,10 @@ def draw_heads(alignment: Alignment, kind: str, path: str | PathLike[str]) -> Pa
     plt, (layers, heads, *_) = pyplot(), weights.shape
     width, height = grid_size(weights[0, 0])
     figure, axes = plt.subplots(layers, heads, figsize=(width * heads * 0.8, height * layers * 0.8), squeeze=False)
-    rows, columns = alignment.labels(kind)
+    (rows, columns), strongest = alignment.labels(kind), float(weights.max())
     for layer in range(layers):
         for head in range(heads):
-            show(axes[layer][head], weights[layer, head], rows if head == 0 else [], columns)
+            show(axes[layer][head], weights[layer, head], rows if head == 0 else [], columns, strongest)
             axes[layer][head].set_title(f"layer {layer}, head {head}", fontsize=9)
     return save(plt, figure, path)
 
@@ -56,24 +61,29 @@ def pyplot():
 
 
 def grid_size(weights: Tensor) -> tuple[float, float]:
-    return 1.5 + 0.32 * weights.shape[1], 1.5 + 0.28 * weights.shape[0]
+    rows, columns = (min(size, MOST_WORDS) for size in weights.shape)
+    return 1.5 + 0.32 * columns, 1.5 + 0.28 * rows
 
 
-def show(axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str]) -> None:
-    axes.imshow(weights.numpy(), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    axes.set_xticks(range(len(columns)), [plain(token) for token in columns], rotation=90, fontsize=8)
-    axes.set_yticks(range(len(rows)), [plain(token) for token in rows], fontsize=8)
+def show(axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str], strongest: float) -> None:
+    """One grid of weights; the strongest of the whole picture has the deepest colour."""
+    axes.imshow(weights.numpy(), cmap="Blues", vmin=0.0, vmax=strongest, aspect="auto")
+    for name_all, words, turned in ((axes.set_xticks, columns, 90), (axes.set_yticks, rows, 0)):
+        places = range(0, len(words), -(-len(words) // MOST_WORDS) or 1)
+        name_all(places, [plain(words[place]) for place in places], rotation=turned, fontsize=8)
 
 
-def plain(token: str) -> str:
-    """A token as matplotlib writes it: a dollar sign would begin a formula."""
-    return token.replace("$", r"\$")
+def plain(text: str) -> str:
+    """A text as matplotlib writes it: a dollar sign would begin a formula."""
+    return printable(text).replace("$", r"\$")
 
 
 def save(plt, figure, path: str | PathLike[str]) -> Path:
     path = checked_path(path)
-    figure.tight_layout()
-    figure.savefig(path)
+    with open_atomically(path) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a letter that no font has: a box stands for it
+        figure.tight_layout()
+        figure.savefig(file, format=path.suffix[1:], dpi=min(100.0, LARGEST / max(figure.get_size_inches())))
     plt.close(figure)
     return path
 

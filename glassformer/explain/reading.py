@@ -98,8 +98,8 @@ class Reading:
         return look.q[:, slot], look.k[:, slot]
 
     def logits(self, position: int) -> Tensor:
-        """The scores of all words where `position` is: V."""
-        return self.subject.model.word_logits(self.body.rows[[self.place(position)]])[0]
+        """What the head says where `position` is, or of the text: the scores of all words or labels."""
+        return self.subject.scores(self, self.body, self.place(position))[0]
 
     def place(self, position: int) -> int:
         if not isinstance(position, int) or not -len(self) <= position < len(self):

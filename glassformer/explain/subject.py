@@ -14,7 +14,9 @@ from ..errors import InputError
 from ..generate.conditioning import condition
 from ..models import auto
 from ..models.base import PreTrainedModel
+from ..models.heads import ForNextSentencePrediction, ForSequenceClassification, ForTokenClassification, LastTokenModel
 from ..models.outputs import BodyOutput
+from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
 from ..tasks.text_classification import function_for
 from ..text.auto import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
@@ -28,6 +30,10 @@ HEADS = {  # how the class names of checkpoints end -> what loads them, head and
     "ForCausalLM": "AutoModelForCausalLM",
     "LMHeadModel": "AutoModelForCausalLM",
     "ForSequenceClassification": "AutoModelForSequenceClassification",
+    "ForNextSentencePrediction": "AutoModelForNextSentencePrediction",
+    "ForTokenClassification": "AutoModelForTokenClassification",
+    "ForQuestionAnswering": "AutoModelForQuestionAnswering",
+    "ForMultipleChoice": "AutoModelForMultipleChoice",
 }
 
 
@@ -71,10 +77,14 @@ class Subject:
 
     @property
     def kind(self) -> str:
-        """What its head answers: "mask" a hidden word, "next" the next word, "label" a label, "none" nothing."""
+        """What its head answers: "mask" a hidden word, "next" the next word, "label" a label of the text, "tag" one of
+        a token, "none" nothing that can be shown so."""
         if hasattr(self.model, "word_logits"):
             return "next" if self.is_decoder else "mask"
-        return "label" if type(self.model).__name__.endswith("ForSequenceClassification") else "none"
+        if isinstance(self.model, ForTokenClassification):
+            return "tag"
+        labels = (ForSequenceClassification, LastTokenModel, ForNextSentencePrediction)
+        return "label" if isinstance(self.model, labels) else "none"
 
     @property
     def function(self) -> str:
@@ -115,10 +125,6 @@ class Subject:
 
     def of_ids(self, ids: list[int], segments: list[int], text: str = "", pair: str | None = None) -> Reading:
         return Reading(self, text, pair, side_of(self.tokenizer, ids), segments)
-
-    def shown(self, ids: list[int]) -> list[str]:
-        """Words that it predicts, as people can read them."""
-        return spelt(self.writes_with, ids)
 
     # --- ids to what happens inside ----------------------------------------------------------------------------
 
@@ -168,13 +174,27 @@ class Subject:
                     undo.callback(watch(module, lambda look, place=place: reading.looks.__setitem__(place, look)))
             yield
 
-    def label_logits(self, reading: Reading, body: BodyOutput) -> Tensor:
-        """The scores of the labels, from one or several runs over a text: B L."""
-        if not hasattr(self.model, "last_tokens"):
+    def scores(self, reading: Reading, body: BodyOutput, place: int) -> Tensor:
+        """What the head says of one or several runs over a text, or of a place in it: B L, or B V."""
+        if self.kind == "label":
+            return self.label_scores(reading, body)
+        rows = body.last_hidden_state[:, place]
+        return self.model.classifier(rows) if self.kind == "tag" else self.model.word_logits(rows)
+
+    def label_scores(self, reading: Reading, body: BodyOutput) -> Tensor:
+        """B L"""
+        if isinstance(self.model, ForNextSentencePrediction):
+            return self.model.cls(body.pooled)
+        if not isinstance(self.model, LastTokenModel):
             return self.model.text_logits(body)
         pads = self.model.config.pad_token_id is not None
         ids = torch.tensor([reading.ids], device=self.model.device).expand(body.layout.batch, -1)
         return self.model.score(self.model.last_tokens(body, ids if pads else None))
 
-    def label(self, index: int) -> str:
-        return str(self.model.config.id2label.get(index, index))
+    def names(self, answers: list[int]) -> list[str]:
+        """Words or labels that it predicts, as people can read them."""
+        if self.kind in ("mask", "next"):
+            return spelt(self.writes_with, answers)
+        if isinstance(self.model, ForNextSentencePrediction):
+            return [NEXT_OR_NOT[i] for i in answers]
+        return [str(self.model.config.id2label.get(i, i)) for i in answers]

@@ -93,9 +93,5 @@ def divergence(before: Reading, after: Reading, position: int) -> float | None:
     subject = before.subject
     if subject.kind == "none" or subject.function != "softmax":
         return None
-    if subject.kind == "label":
-        scores = [subject.label_logits(reading, reading.body)[0] for reading in (before, after)]
-    else:
-        scores = [reading.logits(position) for reading in (before, after)]
-    first, second = (score.double().log_softmax(-1) for score in scores)
+    first, second = (reading.logits(position).double().log_softmax(-1) for reading in (before, after))
     return max(0.0, ((first - second) * first.exp()).sum().item() / torch.log(torch.tensor(2.0)).item())

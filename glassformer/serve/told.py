@@ -86,6 +86,6 @@ def step_of(reading: Reading, place: int) -> dict[str, Any]:
     if chances is None:
         return {"probability": None, "others": []}
     best = chances.topk(min(5, len(chances)))
-    names = reading.subject.shown(best.indices.tolist())
+    names = reading.subject.names(best.indices.tolist())
     others = [[name, p] for name, p in zip(names, best.values.tolist(), strict=True)]
     return {"probability": chances[reading.ids[place]].item(), "others": others}

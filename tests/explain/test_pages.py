@@ -72,7 +72,8 @@ def test_every_word_is_said_in_two_languages():
     known, rest = set(re.findall(entry, code)), re.sub(entry, "", code)
     said = set(re.findall(r'"([\w-]+)"', rest)) | {"all", "encoder", "decoder", "cross"} | set(MEASURES) | set(METHODS)
     said |= {f"{method}-is" for method in METHODS}
-    said |= {f"about-{kind}" for kind in ("none", "label", "mask", "next")} | {"said-mask", "said-next"}
+    said |= {f"about-{kind}" for kind in ("none", "label", "tag", "mask", "next")}
+    said |= {f"said-{kind}" for kind in ("tag", "mask", "next")}
     assert {"heatMap", "occlusion", "rolloutParts"} <= known
     assert not known - said
     assert not set(re.findall(r'say\("([\w-]+)"', code)) - known

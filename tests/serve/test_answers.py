@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer import BertForSequenceClassification, Subject, pipeline
+from glassformer import (
+    BertForNextSentencePrediction,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    Subject,
+    pipeline,
+)
+from glassformer.explain.attribution import attribute
 from glassformer.explain.lens import predict
 from glassformer.explain.measures import MEASURES
+from glassformer.explain.whatif import Change, try_change
 
 from ..models.architectures import tiny_bert
 from ..tasks.conftest import save
@@ -285,3 +294,26 @@ def test_labels_are_scored_as_the_task_does(fields, tmp_path):
     guesses = predict(Subject.load(folder).read("the cat"))
     assert [guess.text for guess in guesses] == [each["label"] for each in answer]
     assert [guess.probability for guess in guesses] == pytest.approx([each["score"] for each in answer], abs=1e-6)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", [BertForTokenClassification, BertForNextSentencePrediction, BertForQuestionAnswering])
+def test_the_heads_of_other_tasks(kind, tmp_path, caplog):
+    """Labels of tokens, and whether a text follows; where nothing can be predicted so, the rest works all the same."""
+    torch.manual_seed(0)
+    subject = Subject.load(save(tmp_path, kind(tiny_bert(vocab_size=len(VOCAB), num_labels=4))))
+    assert not caplog.records  # nothing had to be drawn
+    reading = subject.read("the cat", "so good")
+    guesses = predict(reading, 2)
+    logits = subject.model(**subject.inputs(reading))[0].squeeze(0)
+    if kind is BertForQuestionAnswering:
+        assert (subject.kind, guesses) == ("none", [])
+        assert attribute(reading, "saliency", 2).word == ""
+        return
+    scores = logits[2] if kind is BertForTokenClassification else logits
+    assert guesses[0].probability == pytest.approx(scores.softmax(-1).max().item(), abs=1e-5)
+    assert guesses[0].text == (
+        f"LABEL_{scores.argmax()}" if len(scores) == 4 else ("IsNext", "NotNext")[scores.argmax()]
+    )
+    assert attribute(reading, "occlusion", 2).value == pytest.approx(scores.max().item(), abs=1e-5)
+    assert try_change(reading, Change(skip=[0]), 2).divergence > 0

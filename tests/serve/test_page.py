@@ -486,6 +486,10 @@ def test_a_recurrent_translator_shows_its_one_head(chromium, recurrent):
             page.keyboard.press(key)
         value = float(re.search(r": 1 so → 1 the: ([\d.e-]+) \(row sum 1.0000", page.inner_text(".told"))[1])
         assert value == pytest.approx(wanted[1, 1].item(), rel=2e-5)
+        show(page, "compare")
+        page.locator("canvas[role=application]").nth(2).focus()
+        page.keyboard.press("ArrowDown")
+        assert ": 1: last vectors → 2: last vectors: 1.00000" in page.inner_text("#panel")
         show(page, "neuron")
         assert "do not come from the product of queries and keys" in page.inner_text("#panel")
         show(page, "attribute")
@@ -568,7 +572,7 @@ def test_the_change_of_a_prediction_fits_on_a_narrow_screen(chromium, writer):
 def test_answers_stand_with_their_model(chromium, explorer):
     for page in opened(chromium, explorer[1] + "#view=%22compare%22&model=1"):
         page.wait_for_selector("[data-view=compare]")
-        assert page.inner_text("#panel .note >> nth=0").startswith("1: This model has no head")
+        assert page.inner_text("#panel .note >> nth=0").startswith("1: This model has no head for words or labels")
         assert page.inner_text("#panel caption >> nth=0").startswith("2: What stands at token 0")
 
 

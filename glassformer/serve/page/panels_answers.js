@@ -18,12 +18,13 @@ export function chance(value) {
 
 // What is guessed, and what the number beside it is.
 export function guessed({ kind, function: made }) {
-  return [say(kind === "label" ? "label" : "guess"), say(made === "none" ? "value" : "probability")];
+  return [say(["label", "tag"].includes(kind) ? "label" : "guess"), say(made === "none" ? "value" : "probability")];
 }
 
 // The name of the place behind so many layers; those of an encoder are not counted by the decoder's vectors.
 export function behind(model, places) {
   const before = model.heads.length - (places - 1);
+  if (places === 1) return () => say("lastVectors"); // a model without layers of attention tells no others
   return (place) => (place ? say("oneLayer", before + place - 1) : say("wordVectors"));
 }
 
