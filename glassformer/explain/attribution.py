@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError, nearest
@@ -47,7 +48,8 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
     """How much each token has to do with an answer.
 
     The answer is the log-probability of the word `target` at `position` (the likeliest if None), or the score of a
-    label, or, for a model without a head, the length of the last vector at `position`.
+    label, or, for a model without a head, the last vector at `position`: how far it goes in the direction in which it
+    goes now. (Its length alone says little, for a LayerNorm makes all of them about equally long.)
     """
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}{nearest(method, METHODS)}; there are {', '.join(METHODS)}")
@@ -81,7 +83,8 @@ def answer_of(reading: Reading, place: int, target: int | None) -> tuple[Callabl
     """(runs over the text -> B answers, what they are, the word that they are about)"""
     subject, at = reading.subject, f"{place} ({reading.tokens[place]})"
     if subject.kind == "none":
-        return lambda body: body.last_hidden_state[:, place].norm(dim=-1), f"length of the last vector at {at}", ""
+        direction = F.normalize(reading.hidden[-1][place], dim=0)
+        return lambda body: body.last_hidden_state[:, place] @ direction, f"last vector at {at}, along itself", ""
     is_label = subject.kind in ("label", "tag")
 
     def scores(body: BodyOutput) -> Tensor:

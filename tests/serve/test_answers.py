@@ -7,12 +7,14 @@ import json
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from glassformer import (
     BertForNextSentencePrediction,
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
+    BertModel,
     Subject,
     pipeline,
 )
@@ -317,3 +319,19 @@ def test_the_heads_of_other_tasks(kind, tmp_path, caplog):
     )
     assert attribute(reading, "occlusion", 2).value == pytest.approx(scores.max().item(), abs=1e-5)
     assert try_change(reading, Change(skip=[0]), 2).divergence > 0
+
+
+@torch.no_grad()
+def test_a_vector_is_explained_by_its_direction(hostile_subject):
+    """Behind a LayerNorm all vectors are about as long: their length would be the same whatever the text."""
+    torch.manual_seed(0)
+    subject = Subject(
+        BertModel(tiny_bert(vocab_size=hostile_subject.model.config.vocab_size)), hostile_subject.tokenizer
+    )
+    reading = subject.read("the cat sat")
+    found = attribute(reading, "occlusion", 1)
+    hidden = subject.of_ids([i if place != 2 else 4 for place, i in enumerate(reading.ids)], reading.segments)
+    moved = 1 - F.cosine_similarity(reading.hidden[-1][1], subject.run(hidden).hidden[-1][1], dim=0)
+    assert found.scores[2] == pytest.approx(moved.item() * found.value, abs=1e-4)
+    assert found.value == pytest.approx(reading.hidden[-1][1].norm().item(), abs=1e-4)
+    assert found.scores[2] > 0.01

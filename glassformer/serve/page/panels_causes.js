@@ -8,11 +8,16 @@ import { say } from "./words.js";
 
 const HIDING = ["integrated-gradients", "occlusion"]; // methods that hide tokens
 
+// Four digits, without the sign of what they show as nothing.
+function signed(value) {
+  return (Math.abs(value) < 5e-5 ? 0 : value).toFixed(4);
+}
+
 // Tokens on a ground as strong as their numbers, with the numbers beneath.
 function scored(tokens, scores, all = scores) {
-  const most = Math.max(1e-12, ...all.map(Math.abs));
+  const most = Math.max(5e-5, ...all.map(Math.abs)); // what is shown as nothing has no ground
   return make("div", { className: "scored" }, ...tokens.map((token, i) => tinted(make("span", {},
-    make("bdi", { textContent: visible(token) }), make("small", { textContent: scores[i].toFixed(4) })), scores[i] / most)));
+    make("bdi", { textContent: visible(token) }), make("small", { textContent: signed(scores[i]) })), scores[i] / most)));
 }
 
 export function whatIfPanel(app, root) {
@@ -114,7 +119,7 @@ export function attributePanel(app, root) {
           `${say(`about-${kind}`, visible(found.word), position, visible(app.reading.tokens[position]))}: ${exact(found.value)}` }),
         ...halves.flatMap(([name, ...range]) => [...(name ? [make("h2", { textContent: name })] : []),
           scored(found.tokens.slice(...range), found.scores.slice(...range), found.scores)]),
-        ...(found.gap === null ? [] : [make("p", { className: "note", textContent: say("gap", found.gap.toFixed(4)) })]));
+        ...(found.gap === null ? [] : [make("p", { className: "note", textContent: say("gap", signed(found.gap)) })]));
     },
     found: () => found,
   };

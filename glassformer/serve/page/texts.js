@@ -29,7 +29,7 @@ addWords({
   movedBy: ["How far each token's last vector moved (1 - cosine)", "各词元最后向量的移动（1 - 余弦）"],
   chooseHeads: ["Heads are chosen in the grid; several with Ctrl or Shift.", "在网格中选择头；按住 Ctrl 或 Shift 可多选。"],
   method: ["Method", "方法"], answer: ["Answer", "答案"], likeliest: ["the likeliest", "最可能的"], written: ["What it writes", "它写出的文本"],
-  "about-none": ["Length of the last vector at {1} ({2})", "第 {1} 个词元（{2}）最后向量的长度"],
+  "about-none": ["How far the last vector at {1} ({2}) goes in its own direction", "第 {1} 个词元（{2}）的最后向量沿自身方向的长度"],
   "about-label": ["Score of the label {0}", "标签 {0} 的得分"],
   "about-tag": ["Score of the label {0} at {1} ({2})", "{1}（{2}）处标签 {0} 的得分"],
   "about-mask": ["Log-probability of {0} at {1} ({2})", "{0} 在 {1}（{2}）处的对数概率"],
