@@ -64,7 +64,7 @@ def train_tokenizer(
         made = train_vocabulary(files_or_texts, "bpe", vocab_size or 30000, min_frequency)
         merges = json.loads(made.engine.to_str())["model"]["merges"]
         pairs = [(first, second) for first, second in (p.split(" ") if isinstance(p, str) else p for p in merges)]
-        return GPT2Tokenizer(vocab=made.vocab, merges=pairs)
+        return GPT2Tokenizer(vocab=made.vocab, merges=pairs, clean_up_tokenization_spaces=False)
     lines = read_lines(files_or_texts)
     if kind == "characters":
         return character_tokenizer(lines, min_frequency or 1)

@@ -37,6 +37,14 @@ def test_every_character_is_one_token_and_no_text_is_unknown():
     assert len(made.encode("京")) == 3 and made.decode(made.encode("京")) == "京"
 
 
+@pytest.mark.parametrize("kind", ["bpe", "characters"])
+def test_bytes_give_back_every_text_as_it_was(tmp_path, kind):
+    glassformer.train_tokenizer(iter(TEXTS), kind).save_pretrained(tmp_path)
+    again = glassformer.AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("do n't sit on the mat .", " the  cat , a dog !\n"):
+        assert again.decode(again.encode(text)) == text
+
+
 def test_words_are_cut_at_spaces_alone_and_counted_as_usual():
     made = glassformer.train_tokenizer(iter(TEXTS), "words")
     assert list(made.vocab)[:4] == ["<eos>", "<unk>", "the", "cat"]
