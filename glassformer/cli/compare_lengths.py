@@ -15,7 +15,7 @@ def compare_lengths(
     *,
     lengths: Annotated[tuple[int, ...], arg(metavar="N")] = (64, 128, 256, 512, 1024, 2048),
     rounds: Annotated[int, arg(metavar="N")] = 3,
-    picture: Annotated[Path | None, arg(metavar="FILE.png")] = None,
+    picture: Annotated[Path, arg(metavar="FILE")] = Path("lengths.html"),
     json: bool = False,
 ) -> int:
     """Measure one recurrent, one convolutional and one attention layer on texts of several lengths.
@@ -26,22 +26,25 @@ def compare_lengths(
     attention everything.
 
     examples:
+      glass compare-lengths
       glass compare-lengths --picture lengths.png
       glass compare-lengths --lengths 64 512 4096 --json
 
     Args:
         lengths: How many words the texts have.
         rounds: How often each is measured; the median is told.
-        picture: Write a picture (.png or .svg) of time against length.
+        picture: The file for the plot of time against length: a page (.html), or a picture (.png or .svg).
         json: Print JSON.
     """
-    from ..explain.lengths import draw_lengths, measure_lengths
+    from ..explain.lengths import SUFFIXES, draw_lengths, measure_lengths
+    from ..explain.pictures import checked_path, pyplot
 
     if not lengths or min(lengths) < 2 or rounds < 1:
         raise InputError(f"give lengths of 2 words or more and 1 round or more, got {lengths} and {rounds}")
+    if checked_path(picture, SUFFIXES).suffix != ".html":
+        pyplot()  # refuse now, and not after all has been measured
     costs = list(measure_lengths(lengths, rounds))
-    if picture is not None:
-        draw_lengths(costs, picture)
+    draw_lengths(costs, picture)
     if json:
         print_json([vars(cost) for cost in costs])
         return 0
@@ -59,6 +62,5 @@ def compare_lengths(
     ]
     header = ("layer", "words", "ms", "µs/word", "steps", "layers to meet", "sees")
     print_table(header, rows, right=range(1, len(header)))
-    if picture is not None:
-        print(f"wrote {picture}")
+    print(f"the plot is in {picture}")
     return 0

@@ -59,7 +59,7 @@ def translate(
     """
     from ..tasks.translation import Translation
 
-    check_picture(picture, heads)
+    check_looks(page, picture, heads)
     rows = rows_of(texts, input)
     settings: dict[str, Any] = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
     settings["split_special_tokens"] = not texts  # a file may come from anyone
@@ -86,8 +86,10 @@ def translate(
     return 0
 
 
-def check_picture(picture: Path | None, heads: str | None) -> None:
-    """Refuse a picture that could not be written, before anything is translated."""
+def check_looks(page: Path | None, picture: Path | None, heads: str | None) -> None:
+    """Refuse a page or a picture that could not be written, before anything is translated."""
+    if page is not None and (page.is_dir() or not page.parent.is_dir()):
+        raise InputError(f"--page {page}: name a page such as look.html in a folder that exists")
     if picture is not None:
         from ..explain.pictures import checked_path, pyplot
 

@@ -15,11 +15,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from ..checkpoints.files import write_atomically
 from ..models.transformer_layers import EncoderLayer
-from .pictures import pyplot, save
+from ..train.report import curves, legend_entry, page
+from .pictures import checked_path, pyplot, save
 
 WIDTH, HEADS, KERNEL = 256, 4, 3
 LAYERS = ("recurrent", "convolutional", "attention")
+SUFFIXES = (".html", ".png", ".svg")  # the first needs no matplotlib
+TITLE, UNIT = f"One layer of width {WIDTH}", "milliseconds, forward and backward"
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,11 @@ def reach(layer: nn.Module, x: Tensor) -> float:
 
 
 def draw_lengths(costs: Sequence[Cost], path: str | PathLike[str]) -> Path:
-    """Write time against length as a picture; the suffix, .png or .svg, tells the format."""
+    """Write time against length as a page or a picture; the suffix, .html, .png or .svg, tells which."""
+    path = checked_path(path, SUFFIXES)
+    if path.suffix == ".html":
+        write_atomically(path, lengths_page(costs))
+        return path
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7, 4.5))
     for name in LAYERS:
@@ -102,8 +110,20 @@ def draw_lengths(costs: Sequence[Cost], path: str | PathLike[str]) -> Path:
     axes.minorticks_off()
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("words in the text")
-    axes.set_ylabel("milliseconds, forward and backward")
-    axes.set_title(f"one layer of width {WIDTH}")
+    axes.set_ylabel(UNIT)
+    axes.set_title(TITLE)
     axes.legend()
     axes.grid(alpha=0.3)
     return save(plt, figure, path)
+
+
+def lengths_page(costs: Sequence[Cost]) -> str:
+    """A page that needs nothing else."""
+    words = sorted({cost.words for cost in costs})
+    series = [
+        (colour, [(words.index(cost.words), cost.seconds * 1e3) for cost in costs if cost.layer == name])
+        for colour, name in enumerate(LAYERS)
+    ]
+    names = " ".join(legend_entry(colour, name) for colour, name in enumerate(LAYERS))
+    places = {place: f"{count:,} words" for place, count in enumerate(words)}
+    return page(TITLE, [f"<p>{names}</p>", f"<h2>{UNIT}</h2>", curves(f"{UNIT}, by words", series, places)])

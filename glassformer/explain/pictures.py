@@ -88,9 +88,11 @@ def save(plt, figure, path: str | PathLike[str]) -> Path:
     return path
 
 
-def checked_path(path: str | PathLike[str]) -> Path:
-    """The file of a picture, if its suffix is one that can be written."""
+def checked_path(path: str | PathLike[str], suffixes: Sequence[str] = (".png", ".svg")) -> Path:
+    """The file of a picture, if it can be written: by its suffix, and into a folder that is there."""
     path = Path(path)
-    if path.suffix not in (".png", ".svg"):
-        raise InputError(f"a picture is written as .png or .svg, got {path.name!r}")
+    if path.suffix not in suffixes:
+        raise InputError(f"a picture is written as {' or '.join(suffixes)}, got {path.name!r}")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name} to")
     return path

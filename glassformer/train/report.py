@@ -142,9 +142,9 @@ def curves(name: str, series: Sequence[tuple[int, Sequence[Point]]], places: Map
             f'<text x="{across(step):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">{html.escape(words)}</text>'
         )
     for colour, points in series:
-        places = [(across(step), up(value)) for step, value in points]
-        dots = places if len(places) <= 40 else []
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        spots = [(across(step), up(value)) for step, value in points]
+        dots = spots if len(spots) <= 40 else []
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
         drawn.append(f'<g class="c{colour % len(SHADES[0])}"><polyline points="{line}"/>')
         drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in dots]
         drawn.append("</g>")

@@ -28,6 +28,21 @@ def test_costs_are_measured_and_drawn(tmp_path, capsys):
     assert shown[0].split()[:3] == ["layer", "words", "ms"] and len(shown) == 8
 
 
-def test_what_is_wrong_is_told(capsys):
-    assert main(["compare-lengths", "--lengths", "1"]) == 1
-    assert "lengths of 2 words or more" in capsys.readouterr().err
+def test_it_ends_in_a_table_and_a_plot(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare-lengths", "--lengths", "4", "6", "--rounds", "1"]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == "the plot is in lengths.html"
+    page = (tmp_path / "lengths.html").read_text(encoding="utf-8")
+    assert page.count("<polyline") == 3 and "6 words" in page and "■ attention" in page
+
+
+def test_what_is_wrong_is_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("glassformer.explain.lengths.seconds", None)  # nothing is measured
+    for asked, told in (
+        (["--lengths", "1"], "lengths of 2 words or more"),
+        (["--picture", "a.jpg"], "written as .html or .png or .svg, got 'a.jpg'"),
+        (["--picture", str(tmp_path / "nowhere" / "a.png")], "nowhere' to write a.png to"),
+    ):
+        assert main(["compare-lengths", *asked]) == 1
+        assert told in capsys.readouterr().err

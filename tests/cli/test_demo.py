@@ -180,6 +180,8 @@ def test_translate_refuses(trained, capsys, monkeypatch):
         (["one", "--heads", "cross"], "give --picture too"),
         (["one", "--picture", "a.png", "--heads", "crss"], "did you mean 'cross'"),
         (["one", "--picture", "a.jpg"], "written as .png or .svg"),
+        (["one", "--picture", "nowhere/a.png"], "there is no folder 'nowhere' to write a.png to"),
+        (["one", "--page", "nowhere/a.html"], "in a folder that exists"),
         ([" ", "--page", "a.html"], "no text whose attention"),
         (["one " * 70], "pass --truncation to cut it"),
     ):

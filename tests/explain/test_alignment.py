@@ -23,6 +23,7 @@ from glassformer import (
     draw_heads,
     write_alignments,
 )
+from glassformer.explain.alignment import Alignment
 from glassformer.explain.alignment_page import alignment_page, grey_png
 
 HOSTILE = "<script>alert(1)</script>"
@@ -129,6 +130,25 @@ def test_pictures(task, tmp_path, suffix):
     assert draw_heads(seen, "encoder", tmp_path / f"all{suffix}").read_bytes().startswith(beginning)
 
 
+def test_a_picture_of_a_long_text_is_small_and_says_what_is_there(tmp_path, recwarn, monkeypatch):
+    plots = pytest.importorskip("matplotlib.pyplot")
+    image = pytest.importorskip("matplotlib.image")
+    words, weights = ["w$_{"] * 150, torch.full((2, 9, 150, 150), 1 / 150)
+    seen = Alignment("t", "costs $5 or $x_{ \U000105c0\n", words, words, words, weights, weights, weights)
+    draw_heads(seen, "cross", tmp_path / "all.png")
+    assert max(image.imread(tmp_path / "all.png").shape) <= 8000
+    kept = []
+    monkeypatch.setattr(plots, "close", kept.append)
+    draw_alignment(seen, tmp_path / "one.svg")
+    monkeypatch.undo()
+    (axes,) = kept[0].axes
+    assert axes.get_title() == r"costs \$5 or \$x_{ \U000105c0\n"
+    assert axes.images[0].get_clim() == (0, pytest.approx(1 / 150))  # small weights can be seen
+    assert len(axes.get_xticks()) == len(axes.get_yticks()) == 50
+    plots.close(kept[0])
+    assert not recwarn
+
+
 def test_what_cannot_be_drawn_is_told(task, tmp_path):
     pytest.importorskip("matplotlib")
     seen = align(task, "a")
@@ -136,6 +156,8 @@ def test_what_cannot_be_drawn_is_told(task, tmp_path):
         draw_alignment(seen, tmp_path / "one.txt")
     with pytest.raises(glassformer.InputError, match="did you mean 'encoder'"):
         draw_heads(seen, "encodr", tmp_path / "one.png")
+    with pytest.raises(glassformer.InputError, match=r"there is no folder '.*nowhere' to write one.png to"):
+        draw_alignment(seen, tmp_path / "nowhere" / "one.png")
 
 
 def recurrent(task, **fields):
