@@ -58,6 +58,9 @@ def demo(
 
     if steps < 1:
         raise InputError(f"--steps must be a whole number of at least 1, got {steps}")
+    for text in texts:
+        if not spelt(text):
+            raise InputError(f"there is nothing to translate in {text!r}")
     tell = say_nothing if json else say
     began = time.perf_counter()
     learnt, watched, unseen = demo_model.corpus()
@@ -67,7 +70,7 @@ def demo(
         task = demo_model.train(output, learnt, watched, steps, tell)
     else:
         tell(f"The model in {output} was trained before; --again trains a new one.")
-    trained = time.perf_counter()
+    task, trained = task.asked(truncation=True), time.perf_counter()
     tell("", f"4. It is judged by {len(unseen)} numbers and dates that it has never seen in any form")
     accuracy = demo_model.judge(task, unseen)
     tell(f"  {accuracy:.1%} of its translations are right to the letter")
@@ -85,19 +88,19 @@ def demo(
     if json:
         print_json(found)
         return 0
-    show(found)
+    show(task, found)
     if sys.stdin.isatty() and sys.stdout.isatty():
         listen(task)
     say_what_next(output, **found["seconds"])
     return 0
 
 
-def show(found: dict[str, Any]) -> None:
+def show(task: Translation, found: dict[str, Any]) -> None:
     """What it translated, and where that can be looked at."""
     say("", "5. It translates")
     print_table(("you say", "it says"), list(found["translations"].items()))
     for text in found["translations"]:
-        warn(text)
+        warn(task, text)
     say("", "6. Where it looks")
     print(f"  {found['page']} shows, for each word that it wrote, the words of the source that it looked at")
 
@@ -134,17 +137,20 @@ def spelt(text: str) -> str:
     return " ".join(re.sub(r"[-,.，。]", " ", text.lower()).split())
 
 
-def warn(text: str) -> None:
-    """Say which words of a text the model cannot know."""
+def warn(task: Translation, text: str) -> None:
+    """Say what of a text the model did not read, and which words it cannot know."""
     from ..data.spoken import unknown_words
 
+    (example,) = task.encode({"source": text})
+    if example.encoded.truncated:
+        print(f"  It reads {task.limit} tokens and no more: the rest was cut off")
     strange = unknown_words(text)
     if strange:
         print(f"  It knows numbers and dates only; these are new to it: {', '.join(strange)}")
 
 
 def listen(task: Translation) -> None:
-    """Translate what is typed, until an empty line."""
+    """Translate what is typed, until an empty line, the end of the input, or Ctrl-C."""
     from ..tasks.pipeline import Pipeline
 
     pipe = Pipeline(task)
@@ -153,7 +159,8 @@ def listen(task: Translation) -> None:
     while True:
         try:
             text = spelt(input("> "))
-        except EOFError:
+        except (EOFError, KeyboardInterrupt):
+            print()
             return
         if not text:
             return
@@ -163,7 +170,7 @@ def listen(task: Translation) -> None:
             print(f"  {error}")
             continue
         print(f"  {answer['translation_text']}")
-        warn(text)
+        warn(task, text)
 
 
 def program() -> str:

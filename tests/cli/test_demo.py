@@ -82,16 +82,36 @@ def test_again_trains_anew(trained, capsys):
 def test_what_is_typed_is_translated(trained, capsys, monkeypatch):
     from glassformer import Translation
 
-    typed = iter(["Forty-two", "mice", "x " * 70, " "])
+    typed = iter(["Forty-two", "mice", "one " * 70, " "])
     monkeypatch.setattr("builtins.input", lambda _: next(typed))
-    task = Translation.from_pretrained(trained, max_new_tokens=3)
+    task = Translation.from_pretrained(trained, max_new_tokens=3, truncation=True)
     demo.listen(task)
     shown = capsys.readouterr().out.splitlines()
     (said,) = task.forward(task.collate(task.encode({"source": "forty two"})))[0]
     assert shown[2] == f"  {task.spell(said[0])}"
     assert shown[4] == "  It knows numbers and dates only; these are new to it: mice"
-    assert "the model takes 64" in shown[5]
-    assert len(shown) == 6
+    assert shown[6] == "  It reads 64 tokens and no more: the rest was cut off"
+    assert len(shown) == 7
+
+
+@pytest.mark.parametrize("end", [EOFError, KeyboardInterrupt])
+def test_whatever_ends_the_typing_the_demo_says_what_to_try_next(trained, capsys, monkeypatch, end):
+    def leave(prompt):
+        raise end
+
+    monkeypatch.setattr("builtins.input", leave)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(["demo", "--output", str(trained)]) == 0
+    assert "Try next:" in capsys.readouterr().out
+
+
+def test_texts_that_do_not_fit(trained, tmp_path, capsys):
+    assert main(["demo", "one " * 70, "--output", str(trained)]) == 0
+    assert "It reads 64 tokens and no more" in capsys.readouterr().out
+    assert main(["demo", " . ", "--output", str(tmp_path / "new")]) == 1
+    assert "there is nothing to translate in ' . '" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()  # it is told before anything is trained
 
 
 def test_the_commands_to_try_next_can_be_typed(tmp_path, monkeypatch):
