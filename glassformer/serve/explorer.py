@@ -202,7 +202,7 @@ class Explorer:
         table = None
         if len(first) == len(second):
             table = cka_table([s.float() for s in first.hidden], [s.float() for s in second.hidden])
-        heads = [next(iter(seen.values()))[0]["heads"] for _, seen in both]  # of the first kind of attention
+        heads = [{name: about["heads"] for name, (about, _) in seen.items()} for _, seen in both]
         return {"cka": table, "first": heads[0], "second": heads[1], "tokens": [first.tokens, second.tokens]}
 
     def generate(self, asked: Asked) -> dict[str, Any]:
@@ -225,10 +225,9 @@ class Explorer:
         whole = subject.run(written)
         steps = [{**step_of(whole, place), "chosen": whole.tokens[place]} for place in range(start, len(whole))]
         stream = TextStream(subject.writes_with)
-        pieces = [stream.put([i]) for i in whole.ids]
+        starts = int(isinstance(whole, PairReading))  # what every target begins with is no word
+        pieces = [""] * starts + [stream.put([i]) for i in whole.ids[starts:]]
         pieces[-1] += stream.end()
-        if isinstance(whole, PairReading):
-            pieces[0] = ""  # what every target begins with is no word
         return {"tokens": whole.tokens, "pieces": pieces, "start": start, "steps": steps}
 
     def anatomy(self, asked: Asked) -> dict[str, Any]:

@@ -269,6 +269,7 @@ def test_what_a_recurrent_translator_has_not_is_told(recurrent):
 def test_the_start_of_a_target_is_no_word(translator):
     found = told(translator, "generate", text="the cat", steps=3)
     assert found["pieces"][0] == ""
+    assert not found["pieces"][1].startswith(" ")  # no word stands before the first one
     assert len(found["pieces"]) == len(found["tokens"])
 
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from glassformer import BertForSequenceClassification, Subject
+from glassformer import BertForSequenceClassification, BertModel, Subject
 from glassformer.explain.whatif import Change, try_change
 from glassformer.serve.explorer import Explorer
 
@@ -592,3 +592,21 @@ def test_a_number_is_no_probability(chromium, hostile_subject):
             show(page, "whatif")
             assert "bits" not in page.inner_text("#panel")
             assert page.locator("#panel table").count() == 2
+
+
+def test_kinds_of_attention_are_compared_with_their_like(chromium, translator):
+    """The heads that differ most are those of the kind that is looked at."""
+    for page in opened(chromium, translator[1] + "#view=%22compare%22&part=%22cross%22&other=%22the%20dog%22"):
+        page.wait_for_selector("[data-view=compare]")
+        layers = {name.split()[1] for name in page.locator("table button").all_inner_texts()}
+        assert layers == {"2", "3", "4"}  # of the decoder
+        assert "1: distance" not in page.inner_text("#panel")  # from one text to another there is none
+
+
+def test_a_head_that_the_other_model_lacks_is_told(chromium, hostile_subject):
+    small = BertModel(tiny_bert(vocab_size=hostile_subject.model.config.vocab_size, num_hidden_layers=1)).eval()
+    for _, address in running(Explorer([hostile_subject, Subject(small, hostile_subject.tokenizer)], "the cat")):
+        for page in opened(chromium, address + "#view=%22compare%22&layer=2"):
+            page.wait_for_selector("[data-view=compare]")
+            assert "There is no Layer 2 Head 0 here." in page.inner_text("#panel")
+            assert page.locator("#panel .columns canvas:visible").count() == 2  # of the first, with its upper layer

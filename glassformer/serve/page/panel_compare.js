@@ -21,15 +21,18 @@ export function comparePanel(app, root) {
   const [answers, layers, differing] = [make("div", { className: "columns" }), make("div"), make("div", { className: "wide" })];
   const pairs = [make("div"), make("div")];
   const names = pairs.map(() => make("h2", { dir: "auto" }));
+  const missing = make("p", { className: "note" });
   root.append(make("div", { className: "controls" }, labelled(say("otherText"), input),
     about.models.length > 1 ? choice(say("otherModel"), about.models.map((model, i) => [i, model.name]), beside(),
       (value) => app.set({ beside: Number(value) })) : null,
     button(say("compare"), () => app.set({ other: input.value }), { id: "run-compare" })),
-  answers, picker.bar, make("div", { className: "columns" }, ...pairs.map((pair, i) => make("div", {}, names[i], pair))), layers, differing);
+  answers, picker.bar, make("div", { className: "columns" }, ...pairs.map((pair, i) => make("div", {}, names[i], pair, i ? missing : null))), layers, differing);
   const heats = pairs.map((pair) => new Heat(pair));
   const alike = new Heat(layers);
   let [second, found] = [null, null];
 
+  // The kind of attention that is looked at, or the one that stands for it in another architecture.
+  const kindIn = (kinds) => (app.partName in kinds ? app.partName : Object.keys(kinds)[0]);
   const read = async () => {
     const { decoder } = about.models[beside()];
     second = await askJson("read", { text: state.other || state.text, pair: decoder ? "" : state.pair, model: beside() });
@@ -39,6 +42,7 @@ export function comparePanel(app, root) {
   const showAnswers = async () => {
     const sides = [[first, app.reading, state.position], [about.models[beside()], second, null]];
     const shown = [];
+    if (sides.every(([model]) => model.kind === "none")) return answers.replaceChildren();
     for (const [i, [model, { reading, tokens }, place]] of sides.entries()) {
       if (model.kind === "none") {
         shown.push(make("p", { className: "note", textContent: `${i + 1}: ${say("noHead")}` }));
@@ -50,17 +54,19 @@ export function comparePanel(app, root) {
       shown.push(table(`${i + 1}: ${title}`, [...guessed(model), ""],
         guesses.map((guess) => [visible(guess.text), chance(guess.probability), share(guess.probability)])));
     }
-    answers.replaceChildren(...shown);
+    return answers.replaceChildren(...shown);
   };
   const showHead = async () => {
     const [{ layer, heads }, part] = [state, app.partName];
     const head = heads.at(-1), name = say("oneOf", layer, head);
-    const has = second.parts[part]?.layers[layer]?.heads.includes(head);
+    const beside = kindIn(second.parts);
+    const has = second.parts[beside].layers[layer]?.heads.includes(head);
     pairs[1].hidden = !has;
-    const both = [[app.reading, 0], ...(has ? [[second, 1]] : [])];
-    for (const [reading, i] of both) {
-      const { left: { tokens: left }, right: { tokens: right } } = reading.parts[part];
-      const weights = i ? await askNumbers("head", { reading: reading.reading, part, layer, head }) : await app.head(layer, head);
+    missing.textContent = has ? "" : say("noSuchHead", name);
+    const both = [[app.reading, part], ...(has ? [[second, beside]] : [])];
+    for (const [i, [reading, kind]] of both.entries()) {
+      const { left: { tokens: left }, right: { tokens: right } } = reading.parts[kind];
+      const weights = i ? await askNumbers("head", { reading: reading.reading, part: kind, layer, head }) : await app.head(layer, head);
       heats[i].show({ weights, rows: left.length, columns: right.length, left, right, name });
     }
   };
@@ -73,12 +79,13 @@ export function comparePanel(app, root) {
       left: named(1, first, rows), right: named(2, about.models[beside()], columns) });
   };
   const showDifferences = () => {
-    const others = new Map(found.second.map((each) => [`${each.layer}.${each.head}`, each.measures]));
-    const all = found.first.filter((each) => others.has(`${each.layer}.${each.head}`)).map(({ layer, head, measures }) => {
+    const [own, beside] = [found.first[app.partName], found.second[kindIn(found.second)]];
+    const others = new Map(beside.map((each) => [`${each.layer}.${each.head}`, each.measures]));
+    const all = own.filter((each) => others.has(`${each.layer}.${each.head}`)).map(({ layer, head, measures }) => {
       const other = others.get(`${layer}.${head}`);
       return { layer, head, measures, other, by: Math.abs(measures.entropy - other.entropy) };
     }).filter((each) => each.by > 0).sort((a, b) => b.by - a.by).slice(0, 10);
-    const shown = ["entropy", "distance"].filter((name) => name in found.first[0].measures);
+    const shown = ["entropy", "distance"].filter((name) => name in own[0].measures && name in beside[0].measures);
     const columns = shown.flatMap((name) => [`1: ${say(name)}`, `2: ${say(name)}`]);
     refill(differing, ...(found.cka ? [] : [make("p", { className: "note", textContent: say("ckaNeeds") })]),
       all.length ? table(say("differ"), ["", ...columns], all.map(({ layer, head, measures, other }) => [

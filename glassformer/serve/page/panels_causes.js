@@ -13,6 +13,10 @@ function signed(value) {
   return (Math.abs(value) < 5e-5 ? 0 : value).toFixed(4);
 }
 
+function bits(value) {
+  return value === 0 || value >= 1e-3 ? value.toPrecision(3) : value.toExponential(1);
+}
+
 // Tokens on a ground as strong as their numbers, with the numbers beneath.
 function scored(tokens, scores, all = scores) {
   const most = Math.max(5e-5, ...all.map(Math.abs)); // what is shown as nothing has no ground
@@ -79,7 +83,7 @@ export function whatIfPanel(app, root) {
       const { kind } = app.model;
       refill(result,
         ...(kind === "none" ? [] : [
-          found.divergence === null ? null : make("p", { className: "told", textContent: say("divergence", found.divergence.toPrecision(3)) }),
+          found.divergence === null ? null : make("p", { className: "told", textContent: say("divergence", bits(found.divergence)) }),
           kind === "label" ? null : make("p", { className: "note", textContent: say(`said-${kind}`, position, visible(app.reading.tokens[position])) }),
           make("div", { className: "columns" }, ...["before", "after"].map((when) =>
             table(say(when), [...guessed(app.model), ""], guesses(found[when]))))]),

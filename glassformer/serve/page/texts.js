@@ -49,7 +49,7 @@ addWords({
   ckaNote: ["How alike the layers are (linear CKA, 1 is alike)", "各层有多相似（线性 CKA，1 为相同）"],
   ckaNeeds: ["CKA needs texts with the same number of tokens.", "CKA 需要词元数相同的文本。"],
   noDifference: ["Their heads do the same. Give another text to see which of them differ.", "各头的行为相同。请输入另一段文本以查看差异。"],
-  differ: ["The heads that differ most", "差异最大的头"], steps: ["New tokens", "新词元数"], sample: ["Sample", "随机采样"], seed: ["Seed", "随机种子"],
+  noSuchHead: ["There is no {0} here.", "这里没有{0}。"], differ: ["The heads that differ most", "差异最大的头"], steps: ["New tokens", "新词元数"], sample: ["Sample", "随机采样"], seed: ["Seed", "随机种子"],
   write: ["Write", "生成"], play: ["Play", "播放"], pause: ["Pause", "暂停"], back: ["Back", "后退"], forward: ["Forward", "前进"],
   noWriting: ["This model does not write.", "该模型不能生成文本。"], stoodThere: ["The words that stood there to choose from", "可供选择的词"],
   wroteNothing: ["The model wrote nothing.", "模型什么也没有写。"],
