@@ -610,3 +610,15 @@ def test_a_head_that_the_other_model_lacks_is_told(chromium, hostile_subject):
             page.wait_for_selector("[data-view=compare]")
             assert "There is no Layer 2 Head 0 here." in page.inner_text("#panel")
             assert page.locator("#panel .columns canvas:visible").count() == 2  # of the first, with its upper layer
+
+
+def test_the_value_stays_in_sight_below_a_tall_heat_map(chromium, explorer):
+    for page in opened(chromium, explorer[1] + "#view=%22heat%22&text=%22" + "the+cat+" * 30 + "%22"):
+        page.set_viewport_size({"width": 1200, "height": 500})
+        page.wait_for_selector("[data-view=heat]")
+        heat = page.locator("canvas[role=application]")
+        heat.focus()
+        page.keyboard.press("ArrowDown")
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        box = page.locator(".told").bounding_box()
+        assert 0 <= box["y"] < 500 - box["height"]

@@ -18,7 +18,7 @@ export class Heat {
     this.kept = kept;
     this.base = make("canvas", { "aria-hidden": "true" });
     this.top = make("canvas", { tabIndex: 0, role: "application" });
-    this.told = make("p", { className: "told", role: "status", "aria-live": "polite" });
+    this.told = make("p", { className: "told top", role: "status", "aria-live": "polite" });
     this.legend = make("p", { className: "hint" });
     this.root = make("div", { className: "layers scrolled" }, this.base, this.top);
     root.append(this.told, this.root, this.legend);

@@ -28,7 +28,7 @@ export function steps({ query, keys, bias, hidden, scale, columns }) {
 export class Neuron {
   constructor(root) {
     this.canvas = make("canvas", { tabIndex: 0, role: "application" });
-    this.told = make("p", { className: "told", role: "status", "aria-live": "polite" });
+    this.told = make("p", { className: "told top", role: "status", "aria-live": "polite" });
     this.sum = make("p", { className: "hint" });
     this.formula = make("p", { className: "formula" });
     root.append(this.formula, this.told, make("div", { className: "layers scrolled" }, this.canvas), this.sum,
