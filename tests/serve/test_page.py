@@ -136,6 +136,10 @@ def test_the_head_view_tells_the_largest_weights(page, hostile_subject):
     page.keyboard.press("Enter")
     page.mouse.move(5, 5)
     assert page.inner_text(".told") == said  # locked
+    assert "[SEP]" in said
+    page.get_by_label("Hide special").check()
+    until(page, "!document.querySelector('.told').textContent.includes('[SEP]')")
+    page.locator("canvas[role=application]").focus()
     page.keyboard.press("Escape")
     assert page.inner_text(".told") == ""
 

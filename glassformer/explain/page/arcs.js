@@ -134,13 +134,14 @@ export class Arcs {
     this.lines(pen, chosen, 1);
   }
 
-  // What a token looks at, or is looked at by, the largest weights first.
+  // What a token looks at, or is looked at by, the largest weights first; tokens that are hidden stay untold.
   sentence({ side, place }) {
-    const others = side === "left" ? this.right : this.left;
-    const name = `${place} ${visible((side === "left" ? this.left : this.right)[place])}`;
+    const opposite = side === "left" ? "right" : "left";
+    const others = this[opposite];
+    const name = `${place} ${visible(this[side][place])}`;
     return this.heads.map(({ layer, head, weights, columns }) => {
-      const values = others.map((_, other) => weights[side === "left" ? place * columns + other : other * columns + place]);
-      const best = values.map((value, other) => [value, other]).sort((a, b) => b[0] - a[0]).slice(0, 5);
+      const values = others.map((_, other) => [weights[side === "left" ? place * columns + other : other * columns + place], other]);
+      const best = values.filter(([, other]) => this.seen(opposite, other)).sort((a, b) => b[0] - a[0]).slice(0, 5);
       const list = best.map(([value, other]) => `${visible(others[other])} ${exact(value)}`).join(", ");
       return `${layer}.${head}: ${name} ${side === "left" ? "→" : "←"} ${list}`;
     }).join(" · ");
