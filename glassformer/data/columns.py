@@ -124,7 +124,8 @@ def check(row: Row, needed: Iterable[str], types: Mapping[str, type], from_text:
     """Why a row cannot be used, if it cannot; numbers written as text become numbers in it."""
     for name in {**dict.fromkeys(needed), **types}:
         if name not in row:
-            return row.fault(missing(name, list(row)))
+            which = f"; say which of them it is: {spelt('column', name, '...', file=row.file)}" if row else ""
+            return row.fault(missing(name, list(row)) + which)
     for name in needed:
         value = row[name]
         if value is None or (isinstance(value, str) and not value.strip()) or value in ([], {}):

@@ -87,8 +87,7 @@ def read_rows(
     """
     wanted, needed, types = read_wanted(columns), read_needed(needed), read_types(types)
     check_names((*needed, *types), wanted)
-    if on_bad not in ("raise", "skip"):
-        raise InputError(f"on_bad must be 'raise' or 'skip', got {describe(on_bad)}")
+    check_on_bad(on_bad)
     table = Table(header, delimiter, quotes)
     sources = find_sources(
         source, format, cache_dir=cache_dir, token=token, local_files_only=local_files_only, endpoint=endpoint
@@ -99,8 +98,41 @@ def read_rows(
     return Rows(sources, wanted, table, needed, types, on_bad)
 
 
+class Sifted:
+    """Rows among which are faults: these are raised, or counted and told."""
+
+    on_bad: str
+
+    def __post_init__(self) -> None:
+        self.skipped = Skipped()
+        self._told = 0
+
+    def found(self) -> Iterator[Row | DataError]:
+        """Every row, or in its place why it cannot be used."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it reads")
+
+    def __iter__(self) -> Iterator[Row]:
+        skipped = self.skipped = Skipped()
+        good = 0
+        try:
+            for row in self.found():
+                if not isinstance(row, DataError):
+                    good += 1
+                    yield row
+                elif self.on_bad == "raise":
+                    raise row
+                else:
+                    skipped.add(row)
+            if skipped.count and not good:
+                raise DataError(f"not one row could be used: {skipped}")
+        finally:
+            if skipped.count != self._told:  # not the same again in every epoch
+                self._told = skipped.count
+                log.warning("%s", skipped)
+
+
 @dataclass
-class Rows:
+class Rows(Sifted):
     """Rows of files: iterate, as often as you like. Each time they are read anew, and `skipped` begins at zero."""
 
     sources: list[Source]
@@ -111,39 +143,27 @@ class Rows:
     on_bad: str
 
     def __post_init__(self) -> None:
-        self.skipped = Skipped()
-        self._told = 0
+        super().__post_init__()
         self._began = False
 
     def __iter__(self) -> Iterator[Row]:
         if self._began and any(source.path is None for source in self.sources):
             raise InputError("standard input can be read only once; make a list of its rows to keep them")
         self._began = True
-        return self._rows()
+        return super().__iter__()
 
-    def _rows(self) -> Iterator[Row]:
-        skipped = self.skipped = Skipped()
-        good = 0
-        try:
-            for source in self.sources:
-                for row in rows_and_faults(source, self.wanted, self.table):
-                    fault = row if isinstance(row, DataError) else self._check(row, source)
-                    if fault is None:
-                        good += 1
-                        yield row
-                    elif self.on_bad == "raise":
-                        raise fault
-                    else:
-                        skipped.add(fault)
-            if skipped.count and not good:
-                raise DataError(f"not one row could be used: {skipped}")
-        finally:
-            if skipped.count != self._told:  # not the same again in every epoch
-                self._told = skipped.count
-                log.warning("%s", skipped)
+    def found(self) -> Iterator[Row | DataError]:
+        for source in self.sources:
+            for row in rows_and_faults(source, self.wanted, self.table):
+                yield row if isinstance(row, DataError) else self._check(row, source) or row
 
     def _check(self, row: Row, source: Source) -> DataError | None:
         return check(row, self.needed, self.types, source.format in TEXT)
+
+
+def check_on_bad(on_bad: str) -> None:
+    if on_bad not in ("raise", "skip"):
+        raise InputError(f"on_bad must be 'raise' or 'skip', got {describe(on_bad)}")
 
 
 def rows_and_faults(source: Source, wanted: Wanted | None, table: Table) -> Iterator[Row | DataError]:

@@ -156,7 +156,10 @@ class Task(ReadsRows, FitsTexts, Learns):
 
     def learn_from(self, row: Any, seed: Sequence[int]) -> list[Example]:
         """What one of `pieces` teaches. What is drawn at random depends on `seed` alone: of the run, epoch and row."""
-        return self.encode(self.read(row))
+        examples = self.encode(self.read(row))
+        if any(example.encoded.truncated for example in examples):
+            self.tell_cut("text", self.limit)
+        return examples
 
     # --- honesty -----------------------------------------------------------------------------------------------
 

@@ -40,7 +40,8 @@ class FeatureExtraction(Task):
 
     def encode(self, row: Row) -> list[Example]:
         encoded = self.fit(row["text"], cut=self.options.cut)
-        self.tell_cut(encoded)
+        if encoded.truncated:
+            self.tell_cut("text", self.limit)
         return [Example(encoded)]
 
     def forward(self, batch: Batch) -> list[Tensor]:

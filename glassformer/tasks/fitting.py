@@ -53,11 +53,12 @@ class FitsTexts:
             self.check_length(text, encoded)
         return encodings
 
-    def tell_cut(self, encoded: Encoded) -> None:
-        """Say once that texts are cut, where an answer has no place to say it in."""
-        if encoded.truncated and "told" not in self.kept:
-            self.kept["told"] = True
-            log.warning("a text is longer than %d tokens and is cut, and so may be others after it", self.limit)
+    def tell_cut(self, what: str, most: int) -> None:
+        """Say once that texts of a kind are cut, where an answer has no place to say it in."""
+        told = self.kept.setdefault("told", set())
+        if what not in told:
+            told.add(what)
+            log.warning("a %s is longer than %d tokens and is cut, and so may be others after it", what, most)
 
     def check_length(self, text: str, encoded: Encoded) -> None:
         if len(encoded) == 0:

@@ -117,8 +117,8 @@ class SentenceSimilarity(Embedding):
         if row.get("score") is None and self.options.objective != "score":
             return self.encode_contrast(texts, row.get("negative"))
         examples = [Example(each, window=i) for i, each in enumerate(self.encoded(texts))]
-        for example in examples:
-            self.tell_cut(example.encoded)
+        if any(example.encoded.truncated for example in examples):
+            self.tell_cut("text", self.limit)
         if row.get("score") is not None:
             for example, score in zip(examples, [0.0, *self.scores(row)], strict=True):
                 example.labels["labels"] = score

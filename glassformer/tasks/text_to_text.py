@@ -159,10 +159,13 @@ class TextToText(WritingTask):
         special = {"add_special_tokens": False, "split_special_tokens": self.options.split_special_tokens}
         words = [*self.target_tokenizer.encode(target, **special), self.end]
         most = self.model.config.max_position_embeddings
-        if len(words) > most and not self.options.truncation:
+        if len(words) <= most:
+            return words
+        if not self.options.truncation:
             cut = spelt("option", "truncation", True)
             raise InputError(f"a target has {len(words)} tokens and the model writes {most}; pass {cut} to cut it")
-        return words if len(words) <= most else [*words[: most - 1], self.end]
+        self.tell_cut("target", most)
+        return [*words[: most - 1], self.end]
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         batch = super().collate(examples)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import torch
+
 from ..data.columns import usual_names
 from ..data.labels import make_label2id
 from ..data.parallel import read_parallel
@@ -37,7 +39,8 @@ def build(recipe: Recipe) -> Trainer:
         if name not in kind.columns.all:
             told = f"{kind.name} reads {', '.join(kind.columns.all)}{nearest(name, kind.columns.all)}"
             raise ConfigError(f"data.columns has {name!r}, and {told}")
-    rows, eval_rows = recipe_rows(recipe)
+    check_shape(recipe)
+    rows, eval_rows = recipe_rows(recipe, needed_columns(kind, recipe.data))
     config = {**new_labels(recipe, rows), **recipe.config}
     rows, eval_rows = drawn(rows, recipe.data.limit), drawn(eval_rows, recipe.data.eval_limit)
     seed_all(recipe.train.seed)  # weights that are drawn belong to the run
@@ -56,14 +59,32 @@ def build(recipe: Recipe) -> Trainer:
     return Trainer(task, rows, eval_rows, recipe.train, teacher=teacher, distill=recipe.distill, buffer=buffer)
 
 
-def recipe_rows(recipe: Recipe) -> tuple[Any, list[Any] | None]:
+def check_shape(recipe: Recipe) -> None:
+    """Refuse a new model that cannot be, before any row is read."""
+    if is_new(recipe.model):
+        shape = auto.AutoConfig.for_model(recipe.model.removeprefix(NEW), **recipe.config)
+    elif recipe.from_scratch:
+        shape = auto.AutoConfig.from_pretrained(recipe.model, **recipe.config)
+    else:
+        return
+    with torch.device("meta"):  # without its numbers
+        getattr(auto, task_class(recipe.task).head).from_config(shape)
+
+
+def needed_columns(kind: type[Task], data: DataSettings) -> tuple[str, ...]:
+    """The columns that no row may leave empty: those of a task that writes texts."""
+    known = kind.columns.needed + kind.columns.targets if kind.written_columns else ()
+    return known if data.columns is None or {*data.columns} >= {*known} else ()
+
+
+def recipe_rows(recipe: Recipe, needed: Sequence[str] = ()) -> tuple[Any, list[Any] | None]:
     """Rows to learn from and rows to judge by. What is streamed stays in its files."""
     data = recipe.data
-    rows: Any = read_source(data.train, data)
+    rows: Any = read_source(data.train, data, needed)
     if not data.streaming:
         rows = list(rows)
     if data.eval is not None:
-        return rows, list(read_source(data.eval, data))
+        return rows, list(read_source(data.eval, data, needed))
     if data.eval_fraction is None and data.eval_tail is None:
         return rows, None
     if data.eval_fraction is not None:
@@ -78,15 +99,15 @@ def recipe_rows(recipe: Recipe) -> tuple[Any, list[Any] | None]:
     return training, judged
 
 
-def read_source(source: str | dict[str, str], data: DataSettings) -> Iterable[Any]:
+def read_source(source: str | dict[str, str], data: DataSettings, needed: Sequence[str] = ()) -> Iterable[Any]:
     """Rows of a file, or of files that stand side by side."""
     how = {name: getattr(data, name) for name in ("columns", "format", "header", "delimiter", "quotes")}
     if isinstance(source, str):
-        return read_rows(source, on_bad=data.on_bad, **how)
+        return read_rows(source, needed=needed, on_bad=data.on_bad, **how)
     told = next((name for name, value in how.items() if value is not None), None)
-    if told or data.on_bad != "raise":
+    if told or (data.on_bad != "raise" and not needed):
         raise ConfigError(f"data.{told or 'on_bad'} is not for files of plain lines, one for each column")
-    return read_parallel(source)
+    return read_parallel(source, needed=needed, on_bad=data.on_bad)
 
 
 def drawn(rows: Any, limit: int | None) -> Any:

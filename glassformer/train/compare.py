@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints.files import read_json, write_atomically
+from ..checkpoints.files import make_folder, read_json, write_atomically
 from ..errors import GlassformerError, InputError
-from .build import build
+from .build import build, check_shape
 from .log import LOG, read_log
 from .recipe import Recipe, make_recipe
 from .recipe_text import as_toml, read_recipe
@@ -172,8 +172,9 @@ def compare(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -
         if not recipe.data.judges:
             raise InputError(f"{name} has no rows to compare by: give data.eval, data.eval_fraction or data.eval_tail")
     planned = list(plan(recipes, seeds, folder))
-    for recipe in planned:
-        refuse_another(recipe)  # before hours of work
+    for recipe in planned:  # before hours of work
+        check_shape(recipe)
+        refuse_another(recipe)
     done = [finished(recipe) for recipe in planned]
     each = len(seeds)
     outcomes = [Outcome(name, tuple(done[i * each : (i + 1) * each])) for i, name in enumerate(recipes)]
@@ -216,7 +217,7 @@ def finished(recipe: Recipe) -> Run:
     if not (folder / RESULT).exists():
         trainer = build(recipe)
         if trainer.ranks.leads:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             write_atomically(folder / KEPT_RECIPE, as_toml(recipe))
         result = trainer.train(resume=True)
         if result.stopped_by not in (None, "early stopping"):

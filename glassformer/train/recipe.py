@@ -185,6 +185,8 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         hint = f"; did you mean {near[0]}?" if near else ""
         kinds = ", ".join(NEW_TOKENIZERS)
         raise ConfigError(f"{where}: {model} needs a tokenizer: a folder, a name or {kinds}{hint}")
+    if is_new(tokenizer) and not is_new(model) and not values.get("from_scratch"):
+        raise ConfigError(f"{where}: {tokenizer} gives words other numbers than {model} knows: give from_scratch too")
     if sections["vocabulary"] and not is_new(tokenizer):
         raise ConfigError(f"{where}: [vocabulary] is for a new tokenizer: {', '.join(NEW_TOKENIZERS)}")
     data = DataSettings(**sections["data"])

@@ -122,9 +122,20 @@ def test_values_are_varied_in_all_combinations(recipes, capsys):
     ]
     sizes = [one["costs"]["parameters"]["mean"] for one in found]
     assert sizes[0] == sizes[1] < sizes[2] == sizes[3]
+    code, _, err = run(capsys, *asked, "--output-dir=unmade", "--vary", "config.num_attention_heads=1,7")
+    assert code == 1
+    assert "must be a multiple of num_attention_heads, got 16 and 7" in err
+    assert not Path("unmade").exists()  # before the first run, not after it
     code, _, err = run(capsys, *asked, "--vary", "config.num_hidden_layers")
     assert code == 1
     assert "--vary takes FIELD=A,B,..., got 'config.num_hidden_layers'" in err
+
+
+def test_a_folder_that_cannot_be_made_is_told(recipes, capsys):
+    Path("file").touch()
+    code, _, err = run(capsys, "compare", "tuned.toml", "--seeds", "3", "--output-dir=file/runs")
+    assert code == 1
+    assert "cannot be a folder: not a directory" in err
 
 
 def test_one_recipe_is_varied_alone(recipes, capsys):

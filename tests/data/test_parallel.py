@@ -48,3 +48,20 @@ def test_faults_of_one_file(write):
 def test_two_files_are_needed(files):
     with pytest.raises(InputError, match="files must map the names of two columns or more to a file each, got "):
         read_parallel(files)
+
+
+def test_empty_lines_are_told_or_left_out_and_counted(write, caplog):
+    write("a.de", "Eins\n\nDrei\n")
+    write("a.en", "One\nTwo\n \n")
+    files = {"source": "a.de", "target": "a.en"}
+    with pytest.raises(DataError, match=r"^a\.de, line 2: 'source' is empty"):
+        list(read_parallel(files, needed=files))
+    assert len(list(read_parallel(files, needed="source", on_bad="skip"))) == 2
+    rows = read_parallel(files, needed=files, on_bad="skip")
+    assert list(rows) == list(rows) == [{"source": "Eins", "target": "One"}]
+    assert rows.skipped.count == 2
+    assert caplog.messages.count(str(rows.skipped)) == 1
+    with pytest.raises(InputError, match="on_bad must be 'raise' or 'skip', got str 'leave'"):
+        read_parallel(files, on_bad="leave")
+    with pytest.raises(InputError, match="did you mean 'target'"):
+        read_parallel(files, needed="targt")

@@ -74,6 +74,32 @@ def test_bytes_and_recurrent_models(files, capsys):
     assert pipeline("translation", model=task.model, tokenizer=task.tokenizer)("a", max_new_tokens=3)
 
 
+def test_rows_that_cannot_be_learnt_from(tmp_path, capsys):
+    (tmp_path / "holes.tsv").write_text("source\ttarget\na\t\nb\tb\nc\tc\n")
+    (tmp_path / "holes.src").write_text("a\nb\n\n")
+    (tmp_path / "holes.tgt").write_text("\nb\nc\n")
+    (tmp_path / "other.jsonl").write_text('{"translation": {"de": "a", "en": "b"}}\n')
+    (tmp_path / "long.tsv").write_text(f"source\ttarget\na\t{'a ' * 9}\n{'a ' * 9}\ta\n")
+    shape = [f"--config.{name}=8" for name in ("hidden_size", "intermediate_size", "max_position_embeddings")]
+    given = ["train", "translation", "--model=new:transformer", "--tokenizer=new:words", *shape, "--max-steps=1"]
+    given += ["--report=false", "--config.num_hidden_layers=1", "--options.truncation=true"]
+    both = [f"--data.train.source={tmp_path}/holes.src", f"--data.train.target={tmp_path}/holes.tgt"]
+    skip = "--data.on_bad=skip"
+    for number, (asked, code, *told) in enumerate(
+        (
+            ([f"--data={tmp_path}/holes.tsv"], 1, "holes.tsv, line 2: 'target' is empty"),
+            ([f"--data={tmp_path}/holes.tsv", skip], 0, "1 row skipped: "),
+            (both, 1, "holes.src, line 1: 'target' is empty"),
+            ([*both, skip], 0, "2 rows skipped: ", "holes.src, line 3: 'source' is empty"),
+            ([f"--data={tmp_path}/other.jsonl"], 1, "no column 'source'; there is 'translation'; say which of them"),
+            ([f"--data={tmp_path}/long.tsv"], 0, "a text is longer than 8 tokens", "a target is longer than 8 tokens"),
+        )
+    ):
+        assert main([*given, *asked, f"--output-dir={tmp_path}/run-{number}"]) == code
+        shown = capsys.readouterr().err
+        assert all(words in shown for words in told), shown
+
+
 def test_what_does_not_fit_is_told(files, capsys):
     for asked, told in (
         (["--data.train.source=x"], "a file for each column; got {'source': 'x'}"),
@@ -85,6 +111,9 @@ def test_what_does_not_fit_is_told(files, capsys):
         given = ["--model=new:transformer", "--tokenizer=new:words", "--output-dir=run", *asked]
         assert main(["train", "translation", *given]) == 1
         assert told in capsys.readouterr().err
+    again = ["--model=run", "--tokenizer=new:words", "--data=x.tsv", "--output-dir=again"]
+    assert main(["train", "translation", *again]) == 1
+    assert "new:words gives words other numbers than run knows" in capsys.readouterr().err
     lines = ["--model=new:bert", "--tokenizer=new:words", "--target-tokenizer=new:words", f"--data={files}/train.src"]
     assert main(["train", "masked-language-modeling", *lines, "--data.format=txt", f"--output-dir={files}/run"]) == 1
     assert "target_tokenizer is for tasks that write other texts" in capsys.readouterr().err
