@@ -33,6 +33,8 @@ def train(
 
     examples:
       glass train text-classification --model ./bert-base-uncased --data train.tsv --eval dev.tsv --output-dir run
+      glass train translation --model new:transformer --tokenizer new:bpe --data.train.source train.de \\
+        --data.train.target train.en --output-dir de-en
       glass train recipes/classify.toml --train.learning_rate=1e-5 --print-config
       glass train recipes/classify.toml --resume
       torchrun --nproc-per-node 2 -m glassformer.cli.main train recipes/classify.toml
