@@ -117,7 +117,7 @@ class Subject:
                 ids = [self.tokenizer.bos_token_id]
             segments = [0] * len(ids)
         else:
-            encoding = self.tokenizer(text, pair or None, return_token_type_ids=True)
+            encoding = self.tokenizer(text, pair or None, return_token_type_ids=True, verbose=False)
             ids, segments = encoding["input_ids"], encoding["token_type_ids"]
         if not ids:
             raise InputError("the text has no token")
@@ -141,6 +141,9 @@ class Subject:
     @torch.no_grad()
     def run(self, reading: Reading) -> Reading:
         """Let the model read, and keep what is needed to see any head later."""
+        most = getattr(self.model.config, "max_position_embeddings", None)
+        if most is not None and len(reading) > most:
+            raise InputError(f"the text has {len(reading)} tokens, and this model reads at most {most}: shorten it")
         with self.watched(reading):
             body = self.forward(reading, output_hidden_states=True)
         reading.body = body

@@ -105,7 +105,7 @@ def test_bad_questions_are_refused(explorer):
         ("change", {"reading": 1, "skip": [7]}, "layers 0 to 2"),
         ("change", {"reading": 1, "source": "so good", "layer": 0}, "name the places"),
         ("tokens", {"text": "so " * 50_000}, "at most 100000 characters"),
-        ("read", {"text": "so " * 500}, "max_position_embeddings"),
+        ("read", {"text": "so " * 500}, "has 502 tokens, and this model reads at most 64"),
         ("read", {"text": "so", "model": 7}, "model must be between"),
         ("generate", {"text": "so"}, "does not write"),
         ("lens", {"reading": 1, "positions": ["x"]}, "list of"),

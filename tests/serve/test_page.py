@@ -535,15 +535,15 @@ def test_a_text_that_cannot_be_read_is_told_until_another_is(chromium, explorer)
     page.wait_for_selector("html[data-ready=yes]")
     for view in ("arcs", "predict"):
         page.click(f"#tab-{view}")
-        assert "102 positions are more than" in page.inner_text(".error")
+        assert "the text has 102 tokens, and this model reads at most 64" in page.inner_text(".error")
     page.fill("#text", "the cat")
     until(page, "document.querySelector('.error').textContent === ''")
     page.wait_for_selector("[data-view=predict]")
     page.fill("#text", "the " * 100)
-    until(page, "document.querySelector('.error').textContent.includes('102 positions')")
+    until(page, "document.querySelector('.error').textContent.includes('has 102 tokens')")
     page.click("#tab-heat")
     page.wait_for_selector("[data-view=heat]")
-    assert "102 positions" in page.inner_text(".error")  # what is shown is still the text before
+    assert "has 102 tokens" in page.inner_text(".error")  # what is shown is still the text before
     context.close()
 
 
