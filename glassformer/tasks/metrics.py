@@ -241,7 +241,8 @@ def machine_translation(
 
     check_lengths(predictions, references)
     found: dict[str, float] = {}
-    for name, metric in (("bleu", BLEU(tokenize=tokenize, lowercase=lowercase)), ("chrf", CHRF())):
+    cut = tokenize == "none"  # asked for, with text that was cut before: no word about that
+    for name, metric in (("bleu", BLEU(tokenize=tokenize, lowercase=lowercase, force=cut)), ("chrf", CHRF())):
         score = metric.corpus_score(list(predictions), [list(references)]).score
         found[name] = Signed(score, str(metric.get_signature()))
     return found

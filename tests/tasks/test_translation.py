@@ -223,12 +223,14 @@ def test_metrics_by_length(task):
 # --- metrics ----------------------------------------------------------------------------------------------------------
 
 
-def test_bleu_and_chrf_are_sacrebleus():
+def test_bleu_and_chrf_are_sacrebleus(caplog):
     sacrebleu = pytest.importorskip("sacrebleu")
     said, due = ["the cat sat on the mat", "a dog barks"], ["the cat is on the mat", "a dog is barking"]
     found = machine_translation(said, due)
     assert found["bleu"] == sacrebleu.corpus_bleu(said, [due]).score
     assert found["chrf"] == sacrebleu.corpus_chrf(said, [due]).score
+    assert "tok:none" in machine_translation(["a dog ."] * 100, ["a dog ."] * 100, "none")["bleu"].signature
+    assert not caplog.records  # it was asked for: no word about text that is cut already
     assert "tok:zh" in machine_translation(["一只狗"], ["一只猫"], "zh")["bleu"].signature
     assert machine_translation(["A Dog Is Here Now"], ["a dog is here now"], lowercase=True)["bleu"] == pytest.approx(
         100
