@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..nn.cache import Cache
-from ..nn.mask import arrange, check_tensor
+from ..nn.mask import arrange, check_ids, check_tensor
 from ..nn.stream import Layout
 from .outputs import BodyOutput
 
@@ -37,6 +37,7 @@ class Half(nn.Module):
 
     embeddings: nn.Module
     max_position_embeddings: int
+    ids_name = "input_ids"  # what a user calls them
 
     @property
     def dtype(self) -> torch.dtype:
@@ -44,10 +45,15 @@ class Half(nn.Module):
 
     def arranged(self, input_ids: Tensor, attention_mask: Tensor | None, **how: Any) -> Layout:
         """The layout of ids B T."""
-        check_tensor(input_ids, "input_ids")
+        check_tensor(input_ids, self.ids_name)
         if input_ids.dim() != 2 or 0 in input_ids.shape:
-            raise InputError(f"input_ids must have the shape B T, neither of them 0, got {list(input_ids.shape)}")
+            told = f"must have the shape B T, neither of them 0, got {list(input_ids.shape)}"
+            raise InputError(f"{self.ids_name} {told}")
         return arrange(*input_ids.shape, attention_mask, dtype=self.dtype, device=input_ids.device, **how)
+
+    def check_words(self, ids: Tensor, layout: Layout) -> None:
+        """Refuse an id that is no word's."""
+        check_ids(ids, self.embeddings.word_embeddings.num_embeddings, f"{self.ids_name}: id", layout)
 
     def refuse_beyond(self, positions: int) -> None:
         if positions > self.max_position_embeddings:
@@ -80,6 +86,7 @@ class DecoderHalf(Half):
     """Writes the target beside what an encoder read."""
 
     is_decoder = True
+    ids_name = "decoder_input_ids"
     keeps_state = False  # between two words: a state, or keys and values
 
     def write(self, input_ids: Tensor, layout: Layout, memory: BodyOutput, asked: Asked) -> BodyOutput:

@@ -12,7 +12,6 @@ from ..errors import InputError
 from ..nn.additive import BahdanauAttention, LuongAttention, look
 from ..nn.dropout import Dropout
 from ..nn.linear import Linear
-from ..nn.mask import check_ids
 from ..nn.stream import Layout, lengths_of
 from .halves import Asked, DecoderHalf, EncoderHalf, Half
 from .outputs import BodyOutput
@@ -51,7 +50,7 @@ class Reader(Half):
         if layout.mask is not None or any(run.column for run in layout.runs):
             raise InputError("a text that is read word by word has its padding at the end, and only there")
         ids = layout.pack(input_ids)
-        check_ids(ids, self.embeddings.word_embeddings.num_embeddings, "input_ids: id", layout)
+        self.check_words(ids, layout)
         return self.embeddings(ids)
 
 

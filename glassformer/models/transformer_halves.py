@@ -14,7 +14,6 @@ from ..errors import InputError
 from ..nn import bare
 from ..nn.cache import Cache
 from ..nn.dropout import Dropout
-from ..nn.mask import check_ids
 from ..nn.position import PositionalEncoding
 from ..nn.stream import Layout
 from .body import pack_ids
@@ -66,7 +65,7 @@ class Stack(Half):
     def enter(self, input_ids: Tensor, layout: Layout, positions: Tensor) -> Tensor:
         """The vectors of real tokens: B T -> N C"""
         ids = layout.pack(input_ids)
-        check_ids(ids, self.embeddings.word_embeddings.num_embeddings, "input_ids: id", layout)
+        self.check_words(ids, layout)
         self.refuse_beyond(int(positions.max()) + 1)
         return self.embeddings(ids, positions)
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from ..errors import InputError
 from ..nn import bare
 from ..nn.cache import LayerCache, Room
 from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project
-from ..nn.mask import hide
+from ..nn.mask import check_tensor, hide
 from ..nn.multi_head import MultiHeadAttention, either, per_head
 from ..nn.stream import Layout
 
@@ -129,7 +130,7 @@ class EncoderLayer(nn.Module):
         seen: Seen | None = None,
     ) -> Tensor:
         """B T C with a mask that is 0 where a key is hidden, or rows N C of a layout."""
-        layout = layout or seen_through(mask, x, x)
+        layout = layout or seen_through(mask, x, x, self.attention.d_model)
         x = self.attention(x, layout, head_mask=head_mask, seen=seen and seen.attentions)
         return self.feed_forward(x)
 
@@ -161,7 +162,9 @@ class DecoderLayer(EncoderLayer):
         seen: Seen | None = None,
     ) -> Tensor:
         """B T C and B S C with masks that are 0 where a key is hidden, or rows N C and M C of two layouts."""
-        layout, source = layout or seen_through(tgt_mask, x, x), source or seen_through(src_mask, x, memory)
+        width = self.attention.d_model
+        layout = layout or seen_through(tgt_mask, x, x, width)
+        source = source or seen_through(src_mask, x, memory, width)
         own, crossed = (None, None) if past is None else (past.own, past.crossed)
         x = self.attention(x, layout, past=own, head_mask=head_mask, seen=seen and seen.attentions)
         x = self.crossattention(
@@ -186,8 +189,12 @@ TransformerEncoderLayer = EncoderLayer
 TransformerDecoderLayer = DecoderLayer
 
 
-def seen_through(mask: Tensor | None, queries: Tensor, keys: Tensor) -> Layout:
+def seen_through(mask: Tensor | None, queries: Tensor, keys: Tensor, width: int) -> Layout:
     """The layout of keys B S C, when queries B T C look at them through a mask."""
+    for x in (queries, keys):
+        check_tensor(x, "what a layer reads")
+        if x.dim() != 3 or len(x) != len(queries) or x.shape[-1] != width:
+            raise InputError(f"a layer reads B T {width}, got {list(queries.shape)} and beside it {list(keys.shape)}")
     if mask is None:
         return Layout.full(*keys.shape[:2])
     heads = mask.shape[1] if mask.dim() == 4 else 1

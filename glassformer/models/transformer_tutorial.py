@@ -52,27 +52,28 @@ class Transformer(TransformerForSeq2SeqLM):
         if isinstance(src_vocab_size, TransformerConfig):
             if tgt_vocab_size is not None:
                 raise ArgumentError("a config says all: give it alone")
-            super().__init__(src_vocab_size)
-            return
-        if tgt_vocab_size is None:
+            config = src_vocab_size
+        elif tgt_vocab_size is None:
             raise ArgumentError("Transformer takes the sizes of two vocabularies: src_vocab_size and tgt_vocab_size")
-        config = TransformerConfig(
-            vocab_size=tgt_vocab_size,
-            source_vocab_size=src_vocab_size,
-            hidden_size=d_model,
-            num_attention_heads=either("n_heads", n_heads, "num_heads", num_heads, 8),
-            num_hidden_layers=either("n_layers", n_layers, "num_encoder_layers", num_encoder_layers, 6),
-            num_decoder_layers=either("n_layers", n_layers, "num_decoder_layers", num_decoder_layers, 6),
-            intermediate_size=d_ff,
-            hidden_dropout_prob=dropout,
-            attention_probs_dropout_prob=dropout,
-            max_position_embeddings=either("max_len", max_len, "max_seq_len", max_seq_len, 5000),
-            share_embeddings=False,
-            tie_word_embeddings=False,
-            output_bias=True,
-            pad_token_id=0,
-        )
+        else:
+            config = TransformerConfig(
+                vocab_size=tgt_vocab_size,
+                source_vocab_size=src_vocab_size,
+                hidden_size=d_model,
+                num_attention_heads=either("n_heads", n_heads, "num_heads", num_heads, 8),
+                num_hidden_layers=either("n_layers", n_layers, "num_encoder_layers", num_encoder_layers, 6),
+                num_decoder_layers=either("n_layers", n_layers, "num_decoder_layers", num_decoder_layers, 6),
+                intermediate_size=d_ff,
+                hidden_dropout_prob=dropout,
+                attention_probs_dropout_prob=dropout,
+                max_position_embeddings=either("max_len", max_len, "max_seq_len", max_seq_len, 5000),
+                share_embeddings=False,
+                tie_word_embeddings=False,
+                output_bias=True,
+                pad_token_id=0,
+            )
         super().__init__(config)
+        self.encoder.ids_name, self.decoder.ids_name = "src", "tgt"
 
     # -- the tutorials' names ----------------------------------------------------------------------------------
 

@@ -18,3 +18,6 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.layer_norm(x, self.gamma.shape, self.gamma, self.beta, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{len(self.gamma)}, eps={self.eps}"

@@ -298,7 +298,8 @@ def test_what_cannot_be_read_is_told(model, batch):
     wrong = batch["input_ids"].clone()
     wrong[1, 2] = high
     for given, message in (
-        ({**batch, "input_ids": wrong}, rf"id {high} at \[1, 2\]"),
+        ({**batch, "input_ids": wrong}, rf"^input_ids: id {high} at \[1, 2\]"),
+        ({**batch, "decoder_input_ids": batch["decoder_input_ids"] + 1000}, "^decoder_input_ids: id "),
         ({**batch, "input_ids": batch["input_ids"][:3]}, "attention_mask must have shape"),
         ({"input_ids": batch["input_ids"]}, "decoder_input_ids, or labels"),
         ({"decoder_input_ids": batch["input_ids"]}, "give the source"),

@@ -405,7 +405,15 @@ def test_shapes_that_do_not_fit_are_told():
     model, attention = Transformer(30, 40, 12, 3, 2, 20).eval(), MultiHeadAttention(12, 3)
     src, tgt, x = torch.tensor([[5, 6, 7]]), torch.tensor([[1, 8]]), torch.randn(2, 4, 12)
     memory = model.encode(src)
+    encoder, decoder = EncoderLayer(12, 3, 20), DecoderLayer(12, 3, 20)
     for call, told in (
+        (lambda: model(torch.tensor([[5, 30]]), tgt), r"^src: id 30 at \[0, 1\] is not between 0 and 29"),
+        (lambda: model(src, torch.tensor([[40]])), r"^tgt: id 40 at \[0, 0\] is not between 0 and 39"),
+        (lambda: model(src[0], tgt), r"^src must have the shape B T"),
+        (lambda: encoder(x[0]), r"a layer reads B T 12, got \[4, 12\]"),
+        (lambda: encoder(x[..., :8]), r"a layer reads B T 12, got \[2, 4, 8\]"),
+        (lambda: decoder(x, x[:1]), r"a layer reads B T 12, got \[2, 4, 12\] and beside it \[1, 4, 12\]"),
+        (lambda: decoder(x, None), "what a layer reads must be a tensor, got NoneType"),
         (lambda: model([[1, 2]], tgt), "src must be a tensor, got list"),
         (lambda: model(src, [[1, 2]]), "tgt must be a tensor, got list"),
         (lambda: model(src, tgt.repeat(3, 1)), r"shape \[3, positions, 12\], got \[1, 3, 12\]"),
