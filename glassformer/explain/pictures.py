@@ -68,7 +68,8 @@ def grid_size(weights: Tensor) -> tuple[float, float]:
 def show(axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str], strongest: float) -> None:
     """One grid of weights; the strongest of the whole picture has the deepest colour."""
     axes.imshow(weights.numpy(), cmap="Blues", vmin=0.0, vmax=strongest, aspect="auto")
-    for name_all, words, turned in ((axes.set_xticks, columns, 90), (axes.set_yticks, rows, 0)):
+    upright = all(len(word) == 1 for word in columns)  # Chinese is
+    for name_all, words, turned in ((axes.set_xticks, columns, 0 if upright else 90), (axes.set_yticks, rows, 0)):
         places = range(0, len(words), -(-len(words) // MOST_WORDS) or 1)
         name_all(places, [plain(words[place]) for place in places], rotation=turned, fontsize=8)
 

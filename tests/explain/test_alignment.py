@@ -23,6 +23,7 @@ from glassformer import (
     draw_heads,
     write_alignments,
 )
+from glassformer.explain import pictures
 from glassformer.explain.alignment import Alignment
 from glassformer.explain.alignment_page import alignment_page, grey_png
 
@@ -198,3 +199,12 @@ def test_tokens_of_bytes_are_shown_as_what_they_spell():
     seen = align(Translation(TransformerForSeq2SeqLM(config).eval(), tokenizer, max_new_tokens=2), "汤姆 läuft")
     assert "".join(seen.source) == "汤姆 läuft"
     assert len(seen.source) < len("汤姆 läuft".encode())
+
+
+def test_single_characters_stand_upright_in_pictures():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    figure, axes = pyplot.subplots()
+    for words, turned in ((["我", "们"], 0), (["we", "i"], 90)):
+        pictures.show(axes, torch.eye(2), ["a", "b"], words, 1.0)
+        assert [label.get_rotation() for label in axes.get_xticklabels()] == [turned] * 2
+    pyplot.close(figure)
