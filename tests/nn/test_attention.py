@@ -111,3 +111,16 @@ def test_fused_dropout_only_when_asked():
     torch.manual_seed(0)
     assert torch.equal(attend(q, k, v, layout)[0], attend(q, k, v, layout)[0])
     assert not torch.equal(attend(q, k, v, layout, dropout=0.5)[0], attend(q, k, v, layout)[0])
+
+
+def test_dropout_leaves_out_the_asked_share_of_weights():
+    """With the unit matrix as values, what comes out are the weights: dropped, or scaled so that the mean stays."""
+    torch.manual_seed(0)
+    length = 64
+    q, k = torch.randn(2 * length, H, length), torch.randn(2 * length, H, length)
+    v = torch.eye(length).repeat(2, 1)[:, None].expand(-1, H, -1).contiguous()
+    layout = Layout.full(2, length)
+    whole, some = attend(q, k, v, layout)[0], attend(q, k, v, layout, dropout=0.25)[0]
+    kept = some != 0
+    assert kept.double().mean().item() == pytest.approx(0.75, abs=0.01)
+    torch.testing.assert_close(some[kept], whole[kept] / 0.75, rtol=1e-4, atol=1e-7)
