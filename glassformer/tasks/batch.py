@@ -44,6 +44,11 @@ class Example:
     def __len__(self) -> int:
         return len(self.encoded)
 
+    @property
+    def lacks_text(self) -> bool:
+        """Whether there is no token where a text should stand."""
+        return isinstance(self.encoded, Encoded) and not all(map(len, self.encoded.texts))
+
 
 @dataclass
 class Batch:

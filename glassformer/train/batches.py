@@ -60,11 +60,15 @@ class Batches:
         if isinstance(self.rows, Pieces):
             digest.update(self.rows.corpus.ids.tobytes())
             return self.rows.lengths, digest.hexdigest()
-        lengths = []
+        lengths, bare = [], []
         for number in range(len(self.rows)):
             examples = self.encode(number)
             lengths.append(sum(map(len, examples)))
+            bare += [number] * any(example.lacks_text for example in examples)
             digest.update(repr([(example.encoded.ids(), example.labels) for example in examples]).encode())
+        if bare:
+            told = f"an empty text, the first of them {self.name_row(bare[0])}"
+            log.warning("%d of %d rows have %s: nothing in it tells their label", len(bare), len(lengths), told)
         return lengths, digest.hexdigest()
 
     def encode(self, number: int) -> list[Example]:

@@ -160,6 +160,15 @@ def test_what_is_judged_by_is_looked_at_before_anything_is_learnt(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_label_of_an_empty_text_is_told(tmp_path, caplog):
+    task = classifier(tmp_path)
+    Batches(task, ROWS, tokens=32)
+    assert "empty text" not in caplog.text
+    rows = [*ROWS, {"text": "  ", "label": 1}, {"text": "so good", "text_pair": "", "label": 0}]
+    Batches(task, rows, tokens=32)
+    assert "2 of 12 rows have an empty text, the first of them row 10" in caplog.text
+
+
 def test_a_folder_that_is_none_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"output_dir .*file is a file; name a folder"):
