@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import DataError, InputError, spelt, suggests
 from ..text.inputs import describe
-from .columns import missing
+from .columns import WHOLE, missing
 from .row import Row
 
 MOST_LABELS = 10_000
@@ -78,6 +78,18 @@ def label_name(value: Any) -> str:
         return str(value)
     hint = "; a number with a fraction is a score, which needs no labels" if isinstance(value, float) else ""
     raise ValueError(f"must be a label, as text or a whole number, got {describe(value)}{hint}")
+
+
+def find_label(label: Any, numbers: Mapping[str, int]) -> int | None:
+    """The number of a label that a row gives by its name or by its number; where names are numbers, it is a name.
+
+    >>> find_label("good", {"bad": 0, "good": 1}), find_label(1, {"bad": 0, "good": 1}), find_label(3, {"2": 0, "4": 1})
+    (1, 1, None)
+    """
+    name = str(label)
+    if name in numbers or isinstance(label, bool) or not name.isdecimal() or any(map(WHOLE.fullmatch, numbers)):
+        return numbers.get(name)
+    return int(name) if int(name) < len(numbers) else None
 
 
 def remedy(column: str | int, row: Mapping[Any, Any]) -> str:

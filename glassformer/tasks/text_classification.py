@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..checkpoints.config import PretrainedConfig
+from ..data.labels import find_label
 from ..errors import InputError, nearest
 from ..text.inputs import describe
 from ..text.options import one_of
@@ -89,14 +90,11 @@ class TextClassification(Task):
     def label_id(self, label: Any) -> int:
         """The number of a label given by name or number."""
         names = self.label_ids
-        if str(label) in names:
-            return names[str(label)]
-        if isinstance(label, str) and label.isdecimal():  # what a file without types holds
-            label = int(label)
-        if isinstance(label, int) and not isinstance(label, bool) and 0 <= label < self.model.config.num_labels:
-            return label
-        known = ", ".join(list(names)[:20])
-        raise InputError(f"label {label!r} is not one of {known}{nearest(str(label), names)}")
+        number = find_label(label, names)
+        if number is None:
+            known = ", ".join(list(names)[:20])
+            raise InputError(f"label {label!r} is not one of {known}{nearest(str(label), names)}")
+        return number
 
     def count_targets(self, batch: Batch) -> int:
         return batch.labels["labels"].numel()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..data.columns import usual_names
-from ..data.labels import make_label2id
+from ..data.labels import find_label, make_label2id
 from ..data.parallel import read_parallel
 from ..data.readers import read_rows
 from ..data.shuffle import shuffle, split
@@ -175,7 +175,8 @@ def new_labels(recipe: Recipe, rows: Iterable[Any]) -> dict[str, Any]:
     if known is None:
         refuse_no_labels(list(label2id))
         return {"label2id": label2id, "id2label": {number: label for label, number in label2id.items()}}
-    other = next((name for name in label2id if name not in known and not is_number_of(name, known)), None)
+    numbers = {name: number for number, name in enumerate(known)}
+    other = next((name for name in label2id if find_label(name, numbers) is None), None)
     if other is not None:
         raise ConfigError(
             f"the rows have the label {other!r}, and {recipe.model} learnt {', '.join(list(known)[:20])}; "
@@ -192,10 +193,6 @@ def labels_of(recipe: Recipe) -> list[str] | None:
     classes = config.architectures or []
     has_head = bool(classes) and task_of(classes[0], recipe.model) == full_name(recipe.task)
     return list(config.id2label.values()) if has_head else None
-
-
-def is_number_of(name: str, labels: Sequence[str]) -> bool:
-    return name.isdecimal() and int(name) < len(labels)
 
 
 def refuse_no_labels(names: list[str]) -> None:

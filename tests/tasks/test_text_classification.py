@@ -12,6 +12,7 @@ from .conftest import TEXTS, close, theirs
 
 KIND = glassformer.BertForSequenceClassification
 LABELS = {"id2label": {0: "NEGATIVE", 1: "NEUTRAL", 2: "POSITIVE"}}
+GRADES = {"id2label": {0: "1", 1: "2", 2: "4"}}
 PAIRS = [{"text": TEXTS[0], "text_pair": TEXTS[1]}, {"text": TEXTS[2], "text_pair": TEXTS[3]}]
 
 
@@ -103,6 +104,8 @@ def test_the_loss_is_the_models_own(checkpoint, fields, labels):
     [
         (LABELS, "POSITIV", "label 'POSITIV' is not one of NEGATIVE, NEUTRAL, POSITIVE, did you mean 'POSITIVE'"),
         (LABELS, 3, "label 3 is not one of"),
+        (GRADES, 0, "label 0 is not one of 1, 2, 4"),  # and not the first of them
+        (GRADES, "3", "label '3' is not one of 1, 2, 4"),
         (LABELS, ["POSITIVE"], "chooses one label, got list .*problem_type='multi_label_classification'"),
         ({"num_labels": 1}, "much", "label must be a number, got str 'much'"),
         ({"num_labels": 1}, "nan", "label must be 1 finite numbers"),
