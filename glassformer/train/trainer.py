@@ -110,7 +110,6 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "fp16")
         self.progress = Progress()
         self.metrics: dict[str, float] = {}
-        seed_all(settings.seed + self.ranks.rank)
 
     @property
     def budget(self) -> dict[str, Any]:
@@ -156,8 +155,10 @@ class Trainer:
                 raise type(error)(f"{error}{hint}") from None
         elif not isinstance(resume, bool):
             self.load(Path(resume))
-        elif self.progress.step == 0 and self.sharded is None:
-            self.ranks.share(self.model.state_dict().values())
+        elif self.progress.step == 0:
+            seed_all(self.settings.seed + self.ranks.rank)
+            if self.sharded is None:
+                self.ranks.share(self.model.state_dict().values())
 
     def run(self) -> str | None:
         """Take all steps that are left; the reason to stop before the last, if there is one."""

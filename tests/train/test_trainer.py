@@ -76,6 +76,16 @@ def test_sentence_vectors_learn(tmp_path):
     assert not state.differing_weights(other.model, trainer.model)
 
 
+def test_what_is_drawn_belongs_to_the_seed_alone(tmp_path):
+    """Whatever was drawn after the trainer was made, as by another one that trained first."""
+    first, second = (
+        Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / name, max_steps=2)) for name in ("one", "two")
+    )
+    first.train()
+    second.train()
+    assert not state.differing_weights(first.model, second.model)
+
+
 def test_the_best_is_kept_and_loaded(tmp_path, monkeypatch):
     task = classifier(tmp_path)
     scores = iter([0.5, 0.9, 0.7, 0.6])
