@@ -4,6 +4,7 @@
       config.json, model.safetensors, tokenizer files    what from_pretrained reads
       training_state.safetensors                         the optimizer's averages
       training_state.json                                everything else: place in the data, random numbers, settings
+      interrupted                                        in one that a signal left, which goes when there is a newer one
 
 A folder is complete on the disk before it takes its name.
 """
@@ -47,7 +48,7 @@ from .sharding import fill, like, whole
 log = logging.getLogger("glassformer")
 
 NAME = re.compile(r"checkpoint-(\d+)")
-VALUES, TENSORS = "training_state.json", "training_state.safetensors"
+VALUES, TENSORS, INTERRUPTED = "training_state.json", "training_state.safetensors", "interrupted"
 FORMAT = 1
 NEEDED = (*vars(Progress()), "data", "scaler", "random", "task", "settings", "metrics")  # of VALUES
 
@@ -106,19 +107,27 @@ def write_model(folder: Path, task: Task, model: nn.Module | None = None) -> Non
 
 
 def write_checkpoint(
-    folder: Path, step: int, task: Task, model: nn.Module, tensors: dict[str, Tensor], values: dict[str, Any]
+    folder: Path,
+    step: int,
+    task: Task,
+    model: nn.Module,
+    tensors: dict[str, Tensor],
+    values: dict[str, Any],
+    interrupted: bool,
 ) -> Path:
     """Write checkpoint-STEP; whatever happens, it is there complete or not at all, and older ones are untouched."""
     final = folder / f"checkpoint-{step}"
     make_folder(folder)
-    temporary = temporary_beside(final)
+    temporary, replaced = temporary_beside(final), temporary_beside(final)
     try:
         write_model(make_folder(temporary), task, model)
         with open_atomically(temporary / TENSORS) as file:
             write_safetensors(file, tensors)
         write_atomically(temporary / VALUES, json.dumps({"format": FORMAT, **values}))
+        if interrupted:
+            write_atomically(temporary / INTERRUPTED, "")
         if final.exists():
-            discard(final)
+            os.replace(final, replaced)
         os.replace(temporary, final)
         flush_folder(folder)
     except OSError as error:
@@ -126,7 +135,8 @@ def write_checkpoint(
     except CheckpointError as error:
         raise CheckpointError(f"{error}; older checkpoints are intact") from error
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # nothing is there when all went well
+        for path in (temporary, replaced):  # mostly nothing is there
+            shutil.rmtree(path, ignore_errors=True)
     return final
 
 
@@ -142,10 +152,15 @@ def discard(path: Path) -> None:
 
 
 def remove_old(folder: Path, keep: int | None, best: int | None) -> None:
-    """Keep the newest checkpoints, and the best."""
-    steps = [step for step in checkpoints_in(folder) if step != best]
-    for step in steps[: -keep if keep else 0]:
-        discard(folder / f"checkpoint-{step}")
+    """Keep the newest checkpoints, and the best; one that a signal left beside them, while it is the newest of all.
+
+    So a run that was interrupted ends with the checkpoints of one that was not.
+    """
+    found = checkpoints_in(folder)
+    left = [step for step in found if (found[step] / INTERRUPTED).exists()]
+    steps = [step for step in found if step != best and step not in left]
+    for step in [*(step for step in left if step != max(found)), *steps[: -keep if keep else 0]]:
+        discard(found[step])
 
 
 def remove_leftovers(folder: Path) -> None:

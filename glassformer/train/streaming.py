@@ -48,6 +48,7 @@ class StreamedBatches:
         self.source = itertools.islice(iter(self.rows), row, None)
         self.ahead: list[Any] = []  # the row after the buffer, if it was read
         self.trouble: GlassformerError | None = None  # why the next rows cannot be had
+        self.ended_an_epoch = False  # with the step handed out last
         self.fill()
         if not self.held:
             raise InputError("there are no rows to learn from" if not row else f"there are no rows after row {row}")
@@ -105,11 +106,13 @@ class StreamedBatches:
             self.prepare()
         found = self.steps[self.step]
         self.step += 1
-        if self.step == len(self.steps):  # the next rows are read now, and encoded when they are needed
+        self.ended_an_epoch = False
+        if self.is_between:  # the next rows are read now, and encoded when they are needed
             try:
                 self.advance()
             except GlassformerError as error:  # to be told when all rows before it were learnt from
                 self.trouble = error
+            self.ended_an_epoch = self.block == 0
         return found
 
     def collate(self, rows: Sequence[int]) -> Batch:
@@ -127,10 +130,6 @@ class StreamedBatches:
         return self.step == len(self.steps)
 
     @property
-    def ended_an_epoch(self) -> bool:
-        return self.is_between and self.block == 0
-
-    @property
     def progress(self) -> float:
         """How many epochs are done; how far this one is, nobody knows before its end."""
         return float(self.epoch)
@@ -145,6 +144,7 @@ class StreamedBatches:
             "row": self.row,
             "step": 0 if between else self.step,
             "buffer": self.buffer,
+            "ended_an_epoch": self.ended_an_epoch,
             "fingerprint": None if between else self.batches.fingerprint(),
         }
 
@@ -161,3 +161,4 @@ class StreamedBatches:
                 "seed, the size of batches, the accumulation and the number of ranks must be those of that run"
             )
         self.step = state["step"]
+        self.ended_an_epoch = state.get("ended_an_epoch", False)

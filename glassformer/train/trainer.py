@@ -110,6 +110,7 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "fp16")
         self.progress = Progress()
         self.metrics: dict[str, float] = {}
+        self.interrupted = False  # by a signal, before what was due after the step
 
     @property
     def budget(self) -> dict[str, Any]:
@@ -168,6 +169,9 @@ class Trainer:
         self.model.train()
         try:
             with signals() as caught:
+                if self.interrupted:
+                    self.interrupted = False
+                    stopped_by = self.look_around(caught)
                 while self.progress.step < self.total and stopped_by is None:
                     began = time.monotonic()
                     self.account(self.learn(self.next_rows()))
@@ -219,21 +223,28 @@ class Trainer:
             self.progress.since_log = Progress().since_log
 
     def look_around(self, caught: list[str]) -> str | None:
-        """After a step: evaluate and save if that is due; the reason to stop, if there is one."""
+        """After a step: evaluate and save if that is due; the reason to stop, if there is one.
+
+        A signal is not kept waiting for an evaluation: what was due is done when the run goes on.
+        """
         step, settings = self.progress.step, self.settings
         asked = next((name for names in self.ranks.gather(list(caught)) for name in names), None)
+        if asked is not None:
+            self.interrupted = True
+            self.save()
+            return asked
         at_end = step == self.total
 
         def due(every: int | None) -> bool:
             return at_end or (self.batches.ended_an_epoch if every is None else step % every == 0)
 
         improved = tired = False
-        if self.eval_rows and asked is None and due(settings.eval_steps):
+        if self.eval_rows and due(settings.eval_steps):
             improved = self.judge()
             tired = self.is_tired
-        if asked or improved or tired or due(settings.save_steps):
+        if improved or tired or due(settings.save_steps):
             self.save()
-        return asked or ("early stopping" if tired and not at_end else None)
+        return "early stopping" if tired and not at_end else None
 
     @property
     def is_tired(self) -> bool:
@@ -335,7 +346,7 @@ class Trainer:
             tensors = state.optimizer_tensors(self.optimizer)
 
         def write() -> None:
-            state.write_checkpoint(self.folder, progress.step, self.task, model, tensors, values)
+            state.write_checkpoint(self.folder, progress.step, self.task, model, tensors, values, self.interrupted)
             best = None if progress.best is None else progress.best["step"]
             state.remove_old(self.folder, self.settings.save_total_limit, best)
 
@@ -359,6 +370,7 @@ class Trainer:
         self.progress = Progress(**{name: values[name] for name in vars(Progress())})
         go_to_step(self.schedule, self.progress.step)
         self.metrics = values["metrics"]
+        self.interrupted = (folder / state.INTERRUPTED).exists()
         if self.ranks.rank < len(values["random"]):
             load_random_state(values["random"][self.ranks.rank])
         if len(values["random"]) != self.ranks.size:

@@ -307,6 +307,39 @@ def test_a_signal_saves_and_ends(tmp_path, name):
     assert same(dict(stored.state_dict()), weights(alone))
 
 
+BEST, MEAN = {"load_best_model_at_end": True}, {"average_checkpoints": 3}
+
+
+@pytest.mark.parametrize("at, buffer, end", [(4, None, BEST), (6, None, BEST), (3, 4, BEST), (5, None, MEAN)])
+def test_a_run_that_a_signal_interrupts_ends_as_one_that_is_left_alone(tmp_path, monkeypatch, at, buffer, end):
+    """What is judged best or averaged at the end does not depend on where the signal came."""
+    monkeypatch.setattr(Trainer, "evaluate", lambda self: {"loss": abs(self.progress.step - 4), "accuracy": 0.5})
+    asked = {"max_steps": 6, "save_steps": 2, "eval_steps": 2, "save_total_limit": 3, "metric_for_best_model": "loss"}
+    if buffer is not None:
+        asked |= {"eval_steps": None, "save_steps": None}  # after each epoch, which is streamed
+
+    def trainer(name: str) -> Trainer:
+        how = settings(tmp_path / name, gradient_accumulation_steps=1, tokens_per_batch=64, **{**asked, **end})
+        return Trainer(classifier(tmp_path / "vocabulary"), ROWS, ROWS[:3], how, buffer=buffer)
+
+    whole, broken, again = trainer("whole"), trainer("run"), trainer("run")
+    right = whole.train()
+    learn = broken.learn
+
+    def signalled(rows):
+        if broken.progress.step + 1 == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return learn(rows)
+
+    broken.learn = signalled
+    assert (broken.train().stopped_by, broken.progress.step) == ("SIGTERM", at)
+    result = again.train(resume=True)
+    assert (result.best, result.metrics) == (right.best, right.metrics)
+    assert again.progress.waited == whole.progress.waited
+    assert same(weights(again.task), weights(whole.task))
+    assert list(state.checkpoints_in(tmp_path / "run")) == list(state.checkpoints_in(tmp_path / "whole"))
+
+
 def test_a_run_with_an_adapter_goes_on_bit_for_bit(tmp_path):
     def trainer(name: str) -> Trainer:
         task = classifier(tmp_path / "vocabulary", seed=5)
