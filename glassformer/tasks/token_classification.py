@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..data.labels import find_label
 from ..errors import InputError, nearest
 from ..nn.loss import IGNORED
 from ..text.inputs import describe
@@ -122,9 +123,10 @@ class TokenClassification(Task):
 
     def tag_id(self, tag: Any) -> int:
         names = self.label_ids
-        if str(tag) not in names:
+        number = find_label(tag, names)
+        if number is None:
             raise InputError(f"tag {tag!r} is not one of {', '.join(list(names)[:20])}{nearest(str(tag), names)}")
-        return names[str(tag)]
+        return number
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
@@ -264,7 +266,7 @@ class TokenClassification(Task):
         return [found[word][1] if word in found else default for word in range(count)]
 
     def reference(self, row: Row) -> list[str]:
-        return list(map(str, row["tags"]))
+        return [self.model.config.id2label[self.tag_id(tag)] for tag in row["tags"]]
 
     def metric(self, predictions: Sequence[list[str]], references: Sequence[list[str]]) -> dict[str, float]:
         return entity_scores(predictions, references)

@@ -173,7 +173,7 @@ def new_labels(recipe: Recipe, rows: Iterable[Any]) -> dict[str, Any]:
         return {}
     label2id = make_label2id(rows, column)
     if known is None:
-        refuse_no_labels(list(label2id))
+        refuse_no_labels(list(label2id), column)
         return {"label2id": label2id, "id2label": {number: label for label, number in label2id.items()}}
     numbers = {name: number for number, name in enumerate(known)}
     other = next((name for name in label2id if find_label(name, numbers) is None), None)
@@ -195,12 +195,17 @@ def labels_of(recipe: Recipe) -> list[str] | None:
     return list(config.id2label.values()) if has_head else None
 
 
-def refuse_no_labels(names: list[str]) -> None:
-    """Raise where a column of labels holds something else: always the same, or numbers that measure something."""
+def refuse_no_labels(names: list[str], column: str) -> None:
+    """Raise where a column of labels holds something else: always the same, or numbers that mean something."""
     score = next((name for name in names if SCORE.fullmatch(name)), None)
     if score is not None and all(NUMBER.fullmatch(name) for name in names):
         raise ConfigError(
             f"labels such as {score!r} are no names but scores: config.num_labels=1 learns them as numbers"
+        )
+    if column == "tags" and all(map(str.isdecimal, names)):
+        raise ConfigError(
+            f"tags such as {names[0]!r} are numbers, and which of them stands outside of all entities nobody can tell: "
+            'config.id2label={ 0 = "O", 1 = "B-PER", ... } names them'
         )
     if len(names) == 1:
         raise ConfigError(f"all rows have the label {names[0]!r}, and there is nothing to choose")

@@ -245,6 +245,17 @@ def test_labels_that_are_none(here):
         assert task.kind == "regression"
 
 
+def test_tags_that_are_numbers_need_names(here, capsys):
+    rows = [{"tokens": ["john", "smith", "sat"], "tags": [1, 2, 0]}, {"tokens": ["the", "cat"], "tags": [0, 0]}]
+    Path("tags.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    values = {"task": "ner", "model": "model", "data": {"train": "tags.jsonl"}, "train": {"output_dir": "run"}}
+    with pytest.raises(ConfigError, match="tags such as '0' are numbers, and which of them stands outside"):
+        build(make_recipe(values))
+    names = {"0": "O", "1": "B-PER", "2": "I-PER"}
+    task = build(make_recipe({**values, "config": {"id2label": names}})).task
+    assert [task.reference(row) for row in rows] == [["B-PER", "I-PER", "O"], ["O", "O"]]
+
+
 def test_a_trained_head_and_other_labels(here, capsys):
     assert run(capsys, "train", "recipe.toml", "--max-steps=1")[0] == 0
     Path("topics.tsv").write_text("sentence\tlabel\nmusic\tarts\nacme works\ttrade\nthe park\tsports\n")

@@ -170,6 +170,9 @@ def test_tags_may_be_numbers(checkpoint):
     row = {"tokens": ["john", "sat"], "tags": [3, 0]}
     assert [label for label in task.encode(task.read(row))[0].labels["labels"] if label != -100] == [3, 0]
     assert task.reference(row) == ["3", "0"]
+    task = TokenClassification.from_pretrained(checkpoint(KIND, **BIO))  # or by its number
+    assert [label for label in task.encode(task.read(row))[0].labels["labels"] if label != -100] == [3, 0]
+    assert task.reference(row) == [task.model.config.id2label[3], "O"]
 
 
 @pytest.mark.parametrize(
