@@ -110,13 +110,15 @@ LETTERS = {*STARTS, *ENDS, *"IM"}
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """The letter and the name of a tag; a tag without a letter continues what stands before it.
+    """The letter and the name of a tag; one without a letter continues what stands before it.
 
-    >>> split_tag("B-PER"), split_tag("E-LOC"), split_tag("NOUN")
-    (('B', 'PER'), ('E', 'LOC'), ('I', 'NOUN'))
+    Where all entities are of one kind, the letter stands alone.
+
+    >>> split_tag("B-PER"), split_tag("E-LOC"), split_tag("B"), split_tag("NOUN")
+    (('B', 'PER'), ('E', 'LOC'), ('B', ''), ('I', 'NOUN'))
     """
-    letter, dash, name = tag.partition("-")
-    return (letter, name) if dash and letter in LETTERS else ("I", tag)
+    letter, _, name = tag.partition("-")
+    return (letter, name) if letter in LETTERS else ("I", tag)
 
 
 def begins(tag: str, before: str | None) -> bool:

@@ -214,7 +214,7 @@ class TokenClassification(Task):
     def group(self, entities: list[dict[str, Any]]) -> dict[str, Any]:
         """Neighbours that belong together, as one entity."""
         return {
-            "entity_group": split_tag(entities[0]["entity"])[1],
+            "entity_group": split_tag(entities[0]["entity"])[1] or entities[0]["entity"],
             "score": sum(entity["score"] for entity in entities) / len(entities),
             "word": self.text_of([entity["word"] for entity in entities]),
             "start": entities[0]["start"],

@@ -53,12 +53,13 @@ def sentences(rng: random.Random, tags: list[str]) -> list[list[str]]:
     return [[rng.choice(tags) for _ in range(rng.randrange(1, 12))] for _ in range(40)]
 
 
+@pytest.mark.parametrize("names", [("-PER", "-LOC"), ("",)])
 @pytest.mark.parametrize("letters", ["BI", "I", "BIES"])
 @pytest.mark.parametrize("seed", range(5))
-def test_entities(letters, seed):
+def test_entities(names, letters, seed):
     seqeval = pytest.importorskip("seqeval.metrics")
     rng = random.Random(seed)
-    tags = ["O", "O", *(f"{letter}-{name}" for letter in letters for name in ("PER", "LOC"))]
+    tags = ["O", "O", *(letter + name for letter in letters for name in names)]
     right = sentences(rng, tags)
     mine = [[tag if rng.random() < 0.8 else rng.choice(tags) for tag in sentence] for sentence in right]
     ours = metrics.entity_scores(mine, right)
