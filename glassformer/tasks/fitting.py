@@ -96,6 +96,8 @@ class FitsTexts:
         ).encodings
         if len(encoded[0]) == 0:
             raise InputError(f"the text {describe(text)} has no tokens to read")
+        for window in encoded:
+            window.truncated = False  # what one of them leaves out stands in another
         return encoded
 
 
