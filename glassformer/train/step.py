@@ -72,6 +72,7 @@ def take_step(
         batch.targets_per_example = targets / examples
 
     optimizer.zero_grad(set_to_none=True)
+    scaler.scale(torch.zeros((), device=device))  # begins to count, also on a rank that has no batch
     losses = []
     for batch in batches:
         with torch.autocast(device.type, dtype=precision, enabled=precision is not None):

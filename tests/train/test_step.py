@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from glassformer.errors import TrainingError
 from glassformer.tasks.base import Task
 from glassformer.tasks.batch import Batch
+from glassformer.train.ranks import Ranks
 from glassformer.train.step import take_step
 
 from .small import MASKED, NO_DROPOUT, ROWS, TEXTS, classifier, filler, same, weights, writer
@@ -122,6 +123,27 @@ def test_fp16_overflow_is_answered_by_the_scaler(tmp_path):
         if result.updated:
             break
     assert result.updated and not same(weights(task), before)
+
+
+class Other(Ranks):
+    """What a rank hears when another one has read all rows."""
+
+    def sum(self, values):
+        return [value + 1.0 for value in values]
+
+    def sum_gradients(self, parameters):
+        for each in parameters:
+            each.grad = torch.ones_like(each)
+
+
+def test_a_rank_without_rows_takes_the_step_of_the_others_in_fp16(tmp_path):
+    task = classifier(tmp_path)
+    optimizer = torch.optim.SGD(task.model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    before = weights(task)["classifier.bias"]
+    result = take_step(task, task.model, [], optimizer, precision=torch.float16, scaler=scaler, ranks=Other(size=2))
+    assert result.updated
+    assert torch.allclose(before - weights(task)["classifier.bias"], torch.full_like(before, 0.1 / 4))
 
 
 def test_bf16_is_near_float32(tmp_path):
