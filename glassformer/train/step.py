@@ -61,10 +61,11 @@ def take_step(
     device = next(model.parameters()).device
     scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
     batches = [batch for batch in batches if batch.targets_count or ranks.shards]  # shards are computed together
-    tokens = [sum(batch.lengths) for batch in batches]
-    positions = [sum(x.numel() for name, x in batch.inputs.items() if name.endswith("input_ids")) for batch in batches]
-    examples = sum(len(batch.examples) for batch in batches)
-    counts = ranks.sum([examples, sum(batch.targets_count for batch in batches), sum(tokens), sum(positions)])
+    learnt = [batch for batch in batches if batch.targets_count]
+    tokens = [sum(batch.lengths) for batch in learnt]
+    positions = [sum(x.numel() for name, x in batch.inputs.items() if name.endswith("input_ids")) for batch in learnt]
+    examples = sum(len(batch.examples) for batch in learnt)
+    counts = ranks.sum([examples, sum(batch.targets_count for batch in learnt), sum(tokens), sum(positions)])
     examples, targets, *read = (int(count) for count in counts)
     if targets == 0:
         return StepResult(0.0, 0.0, 0, *read, updated=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,9 @@ from glassformer.nn.loss import IGNORED
 from glassformer.tasks.base import Task
 from glassformer.train.batches import Batches
 from glassformer.train.evaluation import evaluate
+from glassformer.train.ranks import Ranks
 from glassformer.train.settings import TrainSettings
+from glassformer.train.step import take_step
 from glassformer.train.trainer import Trainer
 
 from .small import NO_DROPOUT, bert, classifier, same, tokenizer, weights, writer
@@ -211,8 +214,6 @@ def test_the_loss_is_that_of_the_model(tmp_path):
 
 def test_accumulated_pre_training_is_one_batch(tmp_path):
     """Though it has two means, a step in pieces is the step at once."""
-    from glassformer.train.step import take_step
-
     made = []
     for tokens in (10_000, 30):
         task = pretrainer(tmp_path)
@@ -226,6 +227,20 @@ def test_accumulated_pre_training_is_one_batch(tmp_path):
     assert made[0][1] == pytest.approx(made[1][1], rel=1e-5)
     for name, mine in made[0][2].items():
         torch.testing.assert_close(mine, made[1][2][name], rtol=1e-4, atol=1e-6)
+
+
+def test_what_a_rank_reads_only_to_keep_step_counts_nowhere(tmp_path):
+    """A rank of a split model that has no batch of its own runs one along, without targets."""
+    task = pretrainer(tmp_path)
+    task.model.eval()
+    batches, results = Batches(task, ROWS, tokens=30), []
+    numbers = [rows for step in batches.plan(0) for rows in step]
+    for along in ([], [replace(batches.collate(numbers[0]), targets_count=0)]):
+        optimizer = torch.optim.SGD(task.model.parameters(), lr=0.0)
+        mine = [batches.collate(rows) for rows in numbers]
+        results.append(take_step(task, task.model, [*mine, *along], optimizer, ranks=Ranks(shards=True)))
+    assert (results[0].targets, results[0].tokens) == (results[1].targets, results[1].tokens)
+    assert (results[0].loss, results[0].grad_norm) == pytest.approx((results[1].loss, results[1].grad_norm), rel=1e-5)
 
 
 def test_whole_words_are_hidden_whole(tmp_path):
