@@ -50,7 +50,7 @@ class TrainSettings:
     adam_beta1: float = 0.9
     adam_beta2: float = 0.999
     adam_epsilon: float = 1e-6
-    max_grad_norm: float | None = 1.0  # None: no clipping
+    max_grad_norm: float | None = 1.0  # None or 0: no clipping
     layer_decay: float = 1.0  # how much slower each layer learns than the one above it
     label_smoothing_factor: float = 0.0
     class_weights: bool = False  # let rare labels count as much as frequent ones

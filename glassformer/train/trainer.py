@@ -204,7 +204,7 @@ class Trainer:
                 self.model,
                 mine,
                 self.optimizer,
-                clip=self.settings.max_grad_norm,
+                clip=self.settings.max_grad_norm or None,
                 precision=PRECISIONS[self.settings.precision],
                 scaler=self.scaler,
                 ranks=self.ranks,

@@ -76,6 +76,15 @@ def test_sentence_vectors_learn(tmp_path):
     assert not state.differing_weights(other.model, trainer.model)
 
 
+def test_zero_clips_nothing(tmp_path):
+    found = []
+    for name, most in (("none", None), ("zero", 0)):
+        how = settings(tmp_path / name, max_steps=2, max_grad_norm=most)
+        found.append(Trainer(classifier(tmp_path), ROWS, None, how))
+        found[-1].train()
+    assert not state.differing_weights(found[0].model, found[1].model)
+
+
 def test_what_is_drawn_belongs_to_the_seed_alone(tmp_path):
     """Whatever was drawn after the trainer was made, as by another one that trained first."""
     first, second = (
