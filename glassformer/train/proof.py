@@ -31,6 +31,7 @@ def check_resume(recipe: Recipe, steps: int = STEPS) -> Proof:
     with tempfile.TemporaryDirectory(prefix="glassformer-check-") as own:
         folder = ranks.gather(own)[0]  # all ranks read what the first one writes
         short = {"max_steps": steps, "save_steps": steps // 2, "report": False, "save_total_limit": None}
+        short |= {"load_best_model_at_end": False, "average_checkpoints": None}  # the last weights are compared
         whole = build(recipe.in_folder(Path(folder) / "whole", **short))
         whole.train()
         broken = build(recipe.in_folder(Path(folder) / "broken", **short))

@@ -369,6 +369,11 @@ class Trainer:
             self.scaler.load_state_dict(values["scaler"])
         self.progress = Progress(**{name: values[name] for name in vars(Progress())})
         go_to_step(self.schedule, self.progress.step)
+        best = self.progress.best
+        if self.settings.load_best_model_at_end and best is not None:
+            name = f"checkpoint-{best['step']}"
+            if not (self.folder / name).exists():
+                raise InputError(f"{name}, the best so far, is not in {self.folder}: copy it from {folder.parent}")
         self.metrics = values["metrics"]
         self.interrupted = (folder / state.INTERRUPTED).exists()
         if self.ranks.rank < len(values["random"]):

@@ -23,6 +23,8 @@ from glassformer.checkpoints import files
 from glassformer.errors import CheckpointError, DamagedFileError, InputError
 from glassformer.train import randomness, state
 from glassformer.train.log import read_log
+from glassformer.train.proof import check_resume
+from glassformer.train.recipe import make_recipe
 from glassformer.train.settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
@@ -257,6 +259,27 @@ def wait_for_a_save(run: Path, writer: int) -> None:
     end = time.monotonic() + 30
     while not unfinished(run, writer):
         assert time.monotonic() < end, "nothing was saved"
+
+
+def test_the_best_so_far_must_be_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(Trainer, "evaluate", lambda self: {"loss": self.progress.step, "accuracy": 0.5})
+    how = {"max_steps": 4, "save_steps": 2, "eval_steps": 1, "load_best_model_at_end": True}
+    Trainer(classifier(tmp_path), ROWS, ROWS[:3], settings(tmp_path / "run", **how)).train()
+    elsewhere = Trainer(classifier(tmp_path), ROWS, ROWS[:3], settings(tmp_path / "other", **how))
+    with pytest.raises(InputError, match=r"checkpoint-1, the best so far, is not in .*other: copy it from .*run$"):
+        elsewhere.train(resume=tmp_path / "run/checkpoint-2")
+
+
+@pytest.mark.parametrize(
+    "end", [{"load_best_model_at_end": True, "eval_steps": 1}, {"average_checkpoints": 2, "eval_steps": 100}]
+)
+def test_a_proof_is_not_about_the_model_that_is_chosen_at_the_end(tmp_path, end):
+    state.write_model(tmp_path / "model", classifier(tmp_path / "vocabulary"))
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    rows = {"train": str(tmp_path / "rows.jsonl"), "eval": str(tmp_path / "rows.jsonl")}
+    train = {"output_dir": str(tmp_path / "run"), "tokens_per_batch": 24, "learning_rate": 0.3, **end}
+    recipe = {"task": "text-classification", "model": str(tmp_path / "model"), "data": rows, "train": train}
+    assert check_resume(make_recipe(recipe)).differing == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
