@@ -151,15 +151,16 @@ def discard(path: Path) -> None:
     shutil.rmtree(doomed, ignore_errors=True)
 
 
-def remove_old(folder: Path, keep: int | None, best: int | None) -> None:
-    """Keep the newest checkpoints, and the best; one that a signal left beside them, while it is the newest of all.
+def remove_old(folder: Path, now: int, keep: int | None, best: int | None) -> None:
+    """Keep the newest checkpoints up to this step, and the best; one that a signal left, only while it is the newest.
 
-    So a run that was interrupted ends with the checkpoints of one that was not.
+    So a run that was interrupted ends with the checkpoints of one that was not. Those of later steps are of a run that
+    went on from an earlier one.
     """
     found = checkpoints_in(folder)
-    left = [step for step in found if (found[step] / INTERRUPTED).exists()]
-    steps = [step for step in found if step != best and step not in left]
-    for step in [*(step for step in left if step != max(found)), *steps[: -keep if keep else 0]]:
+    passed = [step for step in found if step > now or (step < now and (found[step] / INTERRUPTED).exists())]
+    steps = [step for step in found if step not in (*passed, best) and not (found[step] / INTERRUPTED).exists()]
+    for step in [*passed, *steps[: -keep if keep else 0]]:
         discard(found[step])
 
 

@@ -348,7 +348,7 @@ class Trainer:
         def write() -> None:
             state.write_checkpoint(self.folder, progress.step, self.task, model, tensors, values, self.interrupted)
             best = None if progress.best is None else progress.best["step"]
-            state.remove_old(self.folder, self.settings.save_total_limit, best)
+            state.remove_old(self.folder, progress.step, self.settings.save_total_limit, best)
 
         self.ranks.lead(write)
 

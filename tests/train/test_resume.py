@@ -97,10 +97,20 @@ def test_only_the_newest_and_the_best_are_kept(tmp_path):
     for step in (2, 4, 6, 8, 10):
         (run / f"checkpoint-{step}").mkdir(parents=True)
         (run / f"checkpoint-{step}" / state.VALUES).write_text("{}")
-    state.remove_old(run, 2, best=4)
+    state.remove_old(run, 10, keep=2, best=4)
     assert list(state.checkpoints_in(run)) == [4, 8, 10]
-    state.remove_old(run, None, best=None)
+    state.remove_old(run, 10, keep=None, best=None)
     assert sorted(path.name for path in run.iterdir()) == ["checkpoint-10", "checkpoint-4", "checkpoint-8"]
+
+
+def test_a_run_that_goes_back_keeps_what_it_learns_now(tmp_path):
+    def trainer(steps: int) -> Trainer:
+        how = settings(tmp_path / "run", max_steps=steps, save_total_limit=1 if steps == 3 else None)
+        return Trainer(classifier(tmp_path / "vocabulary"), ROWS, None, how)
+
+    trainer(6).train()
+    trainer(3).train(resume=tmp_path / "run/checkpoint-2")
+    assert list(state.checkpoints_in(tmp_path / "run")) == [3]
 
 
 def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
