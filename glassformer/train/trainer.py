@@ -189,9 +189,13 @@ class Trainer:
         except GlassformerError as error:
             if self.progress.step == 0:
                 raise
-            self.save()
             kept = self.folder / f"checkpoint-{self.progress.step}"
-            raise type(error)(f"{error}; what was learnt before is kept in {kept}, and can be resumed") from None
+            told = f"what was learnt before is kept in {kept}, and can be resumed"
+            try:
+                self.save()
+            except GlassformerError as problem:
+                told = f"what was learnt before could not be saved: {problem}"
+            raise type(error)(f"{error}; {told}") from None
 
     def learn(self, rows: list[list[int]]) -> StepResult:
         """One update from this rank's share of a step's batches."""

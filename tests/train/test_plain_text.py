@@ -369,7 +369,7 @@ def test_a_row_that_is_no_text_is_named(tmp_path):
         Batches(masker(tmp_path), [{"text": " "}], tokens=10)
 
 
-def test_a_row_that_cannot_be_read_loses_nothing_that_was_learnt(tmp_path):
+def test_a_row_that_cannot_be_read_loses_nothing_that_was_learnt(tmp_path, monkeypatch):
     """A streamed file is broken behind its beginning: what was learnt before is kept, and goes on when it is mended."""
     good = [json.dumps({"text": row["text"], "label": row["label"]}) for row in SMALL]
     lines = [*good, *good]
@@ -386,6 +386,10 @@ def test_a_row_that_cannot_be_read_loses_nothing_that_was_learnt(tmp_path):
     broken = trainer("broken")
     with pytest.raises(DataError, match=r"rows.jsonl, line 12: broken JSON .*; what was learnt before is kept"):
         broken.train()
+    full = trainer("full")
+    monkeypatch.setattr(full, "save", lambda: full.load(tmp_path))  # an error of another kind
+    with pytest.raises(DataError, match=r"line 12: broken JSON .*; what was learnt before could not be saved: "):
+        full.train()
     assert 1 < broken.progress.step < 8 and (tmp_path / f"broken/checkpoint-{broken.progress.step}").exists()
     with pytest.raises(DataError, match=r"rows.jsonl, line 12: broken JSON"):
         trainer("broken").train(resume=True)
