@@ -117,14 +117,19 @@ def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraCo
     if model.adapter is not None:
         raise InputError("the model has an adapter already; merge_lora(model) makes it part of the weights")
     places = {name: place_of(model, name) for name, each in model.named_modules() if isinstance(each, nn.Linear)}
-    chosen = [name for name in places if is_chosen(model, config, name, places[name].name)]
+    learning = whole_parts(model, config.modules_to_save)  # told before anything is changed
+    chosen = [
+        name
+        for name in places
+        if is_chosen(model, config, name, places[name].name) and not any(is_inside(name, part) for part in learning)
+    ]
     refuse_idle_targets(config, places, chosen)
     saved = config.modules_to_save
     if saved is None:
         saved = tuple(part for part in model.load_report.initialised if part not in chosen)
     values = {"modules_to_save": saved, "base_model_name_or_path": model.config.name_or_path or None}
     config = LoraConfig(**{**vars(config), **{k: v for k, v in values.items() if getattr(config, k) is None}})
-    learning = [our_part(model, part) for part in config.modules_to_save or ()]  # told before anything is changed
+    learning = whole_parts(model, config.modules_to_save)
     freeze(model)
     shared: dict[str, Tensor] = {}
     for name in chosen:
@@ -175,20 +180,31 @@ def place_of(model: PreTrainedModel, name: str) -> Source:
 
 def is_chosen(model: PreTrainedModel, config: LoraConfig, name: str, in_file: str) -> bool:
     """Whether a layer is adapted, by our name or by the file's."""
-    if any(name == part or name.startswith(f"{part}.") for part in config.modules_to_save or ()):
-        return False
     if config.target_modules == ALL_LINEAR:
         return model.keymap.part(name) is None
     return config.matches(name) or config.matches(in_file)
 
 
-def our_part(model: PreTrainedModel, part: str) -> str:
-    """The name of a part that learns as a whole, as peft finds it: by its whole name or its last component."""
-    names = [name for name, _ in model.named_modules() if name == part or name.endswith(f".{part}")]
-    if not names:
+def whole_parts(model: PreTrainedModel, asked: Sequence[str] | None) -> list[str]:
+    """The names of the parts that learn as a whole, by peft's rule: all that end in one of those asked for.
+
+    "classifier" is DistilBERT's `pre_classifier` too. Names are ours or the file's.
+    """
+    found: dict[str, list[str]] = {part: [] for part in asked or ()}
+    for name, _ in model.named_modules():
+        in_file = place_of(model, name).name
+        for part in found:
+            if name.endswith(part) or in_file.endswith(part):
+                found[part].append(name)
+    missing = next((part for part, names in found.items() if not names), None)
+    if missing is not None:
         known = [name for name, _ in model.named_children()]
-        raise InputError(f"modules_to_save: the model has no part {part!r}{nearest(part, known)}")
-    return names[0]
+        raise InputError(f"modules_to_save: the model has no part {missing!r}{nearest(missing, known)}")
+    return list(dict.fromkeys(name for names in found.values() for name in names))
+
+
+def is_inside(name: str, part: str) -> bool:
+    return name == part or name.startswith(f"{part}.")
 
 
 def lora_layers(model: nn.Module) -> Iterator[tuple[str, LoraLinear]]:
@@ -240,11 +256,11 @@ def adapter_tensors(model: PreTrainedModel) -> dict[str, Tensor]:
         b_name, rows = f"{PREFIX}{place.name}.lora_B.weight", layer.out_features
         whole_b = found.setdefault(b_name, layer.lora_B.new_zeros(rows * place.parts, layer.r).detach())
         whole_b[place.part * rows : (place.part + 1) * rows] = layer.lora_B.detach()
-    parts = [our_part(model, part) for part in need_adapter(model).modules_to_save or ()]
+    parts = whole_parts(model, need_adapter(model).modules_to_save)
     kept = {
         name: tensor
         for name, tensor in model.state_dict().items()
-        if any(name.startswith(f"{part}.") for part in parts) and name not in model.tied_names()
+        if any(is_inside(name, part) for part in parts) and name not in model.tied_names()
     }
     return found | {f"{PREFIX}{name}": tensor for name, tensor in model.keymap.to_file(kept, prefixed).items()}
 
@@ -291,7 +307,7 @@ def load_lora(model: PreTrainedModel, folder: str | Path) -> LoraConfig:
     if model.adapter is None:
         config = add_lora(model, config)
     load_adapter_tensors(model, folder)
-    trained = [our_part(model, part) for part in config.modules_to_save or ()]
+    trained = whole_parts(model, config.modules_to_save)
     report = model.load_report
     report.initialised = [part for part in report.initialised if part not in trained]
     return config

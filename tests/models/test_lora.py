@@ -148,6 +148,40 @@ def test_merging_and_back(kind):
     assert torch.allclose(scores(plain), before, atol=1e-5)
 
 
+SAVED = {
+    "bert, every norm": (
+        lambda: glassformer.BertForSequenceClassification(bert(num_labels=3)),
+        "AutoModelForSequenceClassification",
+        ["query"],
+        ["LayerNorm", "classifier"],
+    ),
+    "distilbert, both layers of its head": (
+        lambda: glassformer.DistilBertForSequenceClassification(glassformer.DistilBertConfig(**DISTILBERT)),
+        "AutoModelForSequenceClassification",
+        ["q_lin"],
+        ["classifier"],
+    ),
+    "gpt2, by names of its file": (KINDS["gpt2"][0], "AutoModelForCausalLM", ["c_attn"], ["ln_1"]),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_all_parts_of_a_name_learn_as_with_peft(tmp_path, name):
+    make, auto, targets, saved = SAVED[name]
+    torch.manual_seed(0)
+    make().save_pretrained(tmp_path / "base")
+    settings = {"r": 4, "target_modules": targets, "modules_to_save": saved}
+    right = peft.get_peft_model(theirs(tmp_path, auto), peft.LoraConfig(**settings))
+    shake(right)
+    right.save_pretrained(tmp_path / "adapter")
+    model = getattr(glassformer, auto).from_pretrained(tmp_path / "adapter")
+    assert torch.allclose(scores(model), scores(right), atol=1e-5)
+    shake(model)
+    model.save_pretrained(tmp_path / "again")
+    again = peft.PeftModel.from_pretrained(theirs(tmp_path, auto), tmp_path / "again")
+    assert torch.allclose(scores(again), scores(model), atol=1e-5)
+
+
 def test_our_own_names_are_translated(tmp_path):
     """Queries and values of GPT-2, which its files keep with the keys in one tensor."""
     torch.manual_seed(0)
