@@ -217,6 +217,9 @@ def merge_lora(model: PreTrainedModel, *, keep: bool = False) -> PreTrainedModel
     With `keep` the adapters stay beside the weights, and `unmerge_lora` takes them out again, bit for bit.
     """
     need_adapter(model)
+    for name, _ in lora_layers(model):
+        if f"{name}.weight" in model.tied_names():
+            raise InputError(f"the weights of {name} are those of the word embeddings too: they would change with it")
     for name, layer in list(lora_layers(model)):
         if keep:
             layer.merge()

@@ -182,6 +182,14 @@ def test_all_parts_of_a_name_learn_as_with_peft(tmp_path, name):
     assert torch.allclose(scores(again), scores(model), atol=1e-5)
 
 
+def test_weights_that_are_the_embeddings_too_are_not_merged(tmp_path):
+    model = glassformer.GPT2LMHeadModel(gpt2())
+    add_lora(model, LoraConfig(target_modules=["lm_head"]))
+    for keep in (True, False):
+        with pytest.raises(InputError, match="the weights of lm_head are those of the word embeddings too"):
+            merge_lora(model, keep=keep)
+
+
 def test_our_own_names_are_translated(tmp_path):
     """Queries and values of GPT-2, which its files keep with the keys in one tensor."""
     torch.manual_seed(0)
