@@ -41,6 +41,7 @@ TASK_TYPES = {
     "ForCausalLM": "CAUSAL_LM",
     "LMHeadModel": "CAUSAL_LM",
 }
+HARMLESS = (True, False, None, "gaussian", "eva", "orthogonal")  # ways to begin that leave the model's weights alone
 # What peft writes that changes nothing once the adapter has its weights.
 IDLE = """alora_invocation_tokens_string arrow_config auto_mapping corda_config ensure_weight_tying eva_config
     fan_in_fan_out inference_mode init_lora_weights loftq_config lora_ga_config megatron_core peft_type peft_version
@@ -92,6 +93,9 @@ class LoraConfig:
         for name, value in values.items():
             if name not in own and name not in IDLE and value and (name, value) != ("bias", "none"):
                 raise ConfigError(f"{where}: {name} {value!r} is not supported")
+        begun = values.get("init_lora_weights")
+        if (begun.lower() if isinstance(begun, str) else begun) not in HARMLESS:
+            raise ConfigError(f"{where}: init_lora_weights {begun!r} changed the model's own weights, not supported")
         return cls(**{name: value for name, value in values.items() if name in own})
 
     def matches(self, name: str) -> bool:

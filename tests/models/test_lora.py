@@ -243,6 +243,7 @@ def test_what_is_wrong_is_told(tmp_path, caplog):
         ({"use_dora": True}, "use_dora True is not supported"),
         ({"bias": "all"}, "bias 'all' is not supported"),
         ({"rank_pattern": {"query": 2}}, "rank_pattern .* is not supported"),
+        ({"init_lora_weights": "olora"}, "init_lora_weights 'olora' changed the model's own weights, not supported"),
         ({"peft_type": "IA3"}, "peft_type must be 'LORA', got 'IA3'"),
     ):
         (tmp_path / "adapter_config.json").write_text(json.dumps({**config, **change}))
