@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError, spelt
 from ..models.base import PreTrainedModel
+from ..text.encoding import Row as Encoded
 from ..text.inputs import describe
 from ..text.options import one_of
 from ..text.tokenizer import PreTrainedTokenizer
@@ -108,33 +109,40 @@ class SentenceSimilarity(Embedding):
         if name != "text_pair":
             super().check_column(name, value)
 
+    def encoded(self, texts: list[str]) -> list[Encoded]:
+        found = super().encoded(texts)
+        if any(each.truncated for each in found):
+            self.tell_cut("text", self.limit)
+        return found
+
     def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
         return [self.encode(row) for row in rows]  # a row is several texts, not one as in Embedding
 
     def encode(self, row: Row) -> list[Example]:
-        """One example for each text. A row that tells no score can teach which texts belong together, and which not."""
-        texts = [row["text"], *others(row)]
-        if row.get("score") is None and self.options.objective != "score":
-            return self.encode_contrast(texts, row.get("negative"))
-        examples = [Example(each, window=i) for i, each in enumerate(self.encoded(texts))]
-        if any(example.encoded.truncated for example in examples):
-            self.tell_cut("text", self.limit)
+        """One example for each text."""
+        examples = [Example(each, window=i) for i, each in enumerate(self.encoded([row["text"], *others(row)]))]
         if row.get("score") is not None:
             for example, score in zip(examples, [0.0, *self.scores(row)], strict=True):
                 example.labels["labels"] = score
         return examples
 
     def learn_from(self, row: Any, seed: Sequence[int]) -> list[Example]:
+        """A row that tells no score can teach which texts belong together, and which not."""
         read = self.read(row)
-        if self.options.objective == "score" and read.get("score") is None:
+        if read.get("score") is not None:
+            return self.encode(read)
+        if self.options.objective == "score":
             asked = spelt("option", "objective", "ranking")
             raise InputError(f"{self.name} learns from rows with score; {asked} learns from pairs alone")
-        return self.encode(read)
+        return self.encode_contrast(read)
 
-    def encode_contrast(self, texts: list[str], negative: Any) -> list[Example]:
+    def encode_contrast(self, row: Row) -> list[Example]:
         """A text, the one it belongs to, and those it does not belong to."""
+        negative = row.get("negative")
         given = [] if negative is None else [negative] if isinstance(negative, str) else list(negative)
-        texts = [*texts, *given]
+        if len(others(row)) != 1:
+            raise InputError(f"a contrast has one text_pair, and others in negative; got {describe(row['text_pair'])}")
+        texts = [row["text"], *others(row), *given]
         if not all(isinstance(text, str) for text in texts):
             raise InputError(f"negative must be a text or a list of texts, got {describe(negative)}")
         if self.options.objective == "triplet" and len(texts) != 3:

@@ -63,6 +63,13 @@ class Batches:
         lengths, bare = [], []
         for number in range(len(self.rows)):
             examples = self.encode(number)
+            told = {name for example in examples for name in example.labels}
+            if number == 0:
+                first = told
+            elif told != first:  # in one batch they would have nothing in common
+                columns = ", ".join(self.task.columns.targets)
+                problem = InputError(f"it has other columns to learn from than {self.name_row(0)}, of {columns}")
+                raise located(problem, self.rows[number], number)
             lengths.append(sum(map(len, examples)))
             bare += [number] * any(example.lacks_text for example in examples)
             digest.update(repr([(example.encoded.ids(), example.labels) for example in examples]).encode())

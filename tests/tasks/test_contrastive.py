@@ -36,7 +36,7 @@ def task_of(folder, **options) -> glassformer.SentenceSimilarity:
 
 
 def loss_of(task, rows) -> torch.Tensor:
-    batch = task.collate([example for row in rows for example in task.encode(task.read(row))])
+    batch = task.collate([example for row in rows for example in task.learn_from(row, (0,))])
     assert batch.targets_count == len(rows)
     return task.loss(task.trainable, batch, "mean")
 
@@ -121,6 +121,21 @@ def test_what_is_wrong_is_told(folder):
         loss.loss(loss.trainable, loss.collate(loss.encode(loss.read(PAIRS[0]))))
     with pytest.raises(InputError, match="learns from rows with score; objective='ranking' learns from pairs alone"):
         loss.learn_from(PAIRS[0], (0, 0, 0))
+
+
+def test_what_a_row_means_is_not_guessed(folder, caplog):
+    several = {"text": "so good", "text_pair": ["very good", "a good film"]}
+    how = TrainSettings(output_dir=str(folder / "run"), max_steps=1)
+    for objective in ("ranking", "triplet"):
+        task = task_of(folder, objective=objective)
+        with pytest.raises(InputError, match="a contrast has one text_pair, and others in negative; got"):
+            task.learn_from(several, (0,))
+        assert len(task.encode(task.read(several))) == 3  # to be compared, after training
+        with pytest.raises(InputError, match="row 1: it has other columns to learn from than row 0, of score, neg"):
+            Trainer(task, [TRIPLETS[0], {**PAIRS[1], "score": 0.5}], None, how)
+    assert "is cut" not in caplog.text
+    task_of(folder, objective="ranking", truncation=True).learn_from({**PAIRS[0], "negative": "music " * 90}, (0,))
+    assert "a text is longer than 40 tokens and is cut" in caplog.text
 
 
 def test_scores_may_have_another_scale(folder, caplog):
