@@ -16,6 +16,8 @@ from ..tasks.base import Task
 from ..tasks.batch import Batch, Example
 from ..text.options import between, one_of
 
+LOWEST = -1e30  # of scores: those of padding are lower, and would be infinite when they are divided
+
 
 @dataclass(frozen=True, kw_only=True)
 class DistillSettings:
@@ -73,7 +75,8 @@ def divergence(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     >>> float(divergence(scores, scores, 2.0))
     0.0
     """
-    mine, wanted = ((each.float() / temperature).log_softmax(-1) for each in (student, teacher))
+    scores = (each.float().clamp(min=LOWEST) for each in (student, teacher))
+    mine, wanted = ((each / temperature).log_softmax(-1) for each in scores)
     return F.kl_div(mine, wanted, reduction="sum", log_target=True) * temperature**2
 
 

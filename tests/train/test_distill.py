@@ -25,7 +25,11 @@ TAGGED = [
 ]
 ASKED = [
     {"question": "who is it", "context": "john lives in london", "answers": {"text": ["john"], "answer_start": [0]}},
-    {"question": "what is it", "context": "it is a film", "answers": {"text": ["a film"], "answer_start": [6]}},
+    {
+        "question": "what is it",
+        "context": "it is a good film",
+        "answers": {"text": ["a good film"], "answer_start": [6]},
+    },
 ]
 
 
@@ -67,6 +71,8 @@ def test_the_loss_is_the_papers(tmp_path, make, rows):
     assert torch.allclose(taught.loss(student.model, batch, "mean") * batch.targets_count, found)
     found.backward()
     assert all(parameter.grad is None for parameter in teacher.model.parameters())
+    surer = Distillation(student, teacher.model, DistillSettings(teacher="t", temperature=0.5))
+    assert surer.loss(student.model, batch).isfinite()
     alone = Distillation(student, teacher.model, DistillSettings(teacher="t", alpha=0.0))
     assert torch.allclose(alone.loss(student.model, batch), hard)
 
