@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from .batch import Batch, Example, told_cut
 from .metrics import answer_scores
 from .options import Options, some, switch
 from .rows import Columns, Row
+
+log = logging.getLogger("glassformer")
 
 LONGEST = 384  # tokens in a window, unless the model takes less
 OVERLAP = 128
@@ -69,6 +72,12 @@ class QuestionAnswering(Task):
         for name in self.columns.needed:
             if not row[name]:
                 raise InputError(f"{name} is empty")
+        answers, impossible = row.get("answers"), row.get("is_impossible")
+        if answers is not None and not are_answers(answers):
+            told = 'must be {"text": [...], "answer_start": [...]}, with a text and a number for each'
+            raise InputError(f"answers {told}, got {describe(answers)}")
+        if impossible not in (None, True, False):
+            raise InputError(f"is_impossible must be true or false, got {describe(impossible)}")
 
     def encode(self, row: Row) -> list[Example]:
         limit = min(self.limit, self.options.max_seq_len or LONGEST)
@@ -204,13 +213,28 @@ class QuestionAnswering(Task):
         return (best[0] if isinstance(best, list) else best)["answer"]
 
     def reference(self, row: Row) -> list[str]:
-        return [] if row.get("is_impossible") else list(row["answers"]["text"])
+        right = [] if row.get("is_impossible") else list(row["answers"]["text"])
+        if not right and not self.options.handle_impossible_answer and "impossible" not in self.kept:
+            self.kept["impossible"] = True
+            asked = spelt("option", "handle_impossible_answer", True)
+            log.warning('a question has no answer, and "" is never given: all such are judged wrong; pass %s', asked)
+        return right
 
     def metric(self, predictions: Sequence[str], references: Sequence[list[str]]) -> dict[str, float]:
         return answer_scores(predictions, references)
 
 
 POSITIONS = ("start_positions", "end_positions")
+
+
+def are_answers(value: Any) -> bool:
+    """Whether this is what SQuAD has for the answers to a question, or none of them."""
+    if not isinstance(value, Mapping) or "text" not in value:
+        return False
+    texts, starts = value["text"], value.get("answer_start", [])
+    if not isinstance(texts, list | tuple) or not isinstance(starts, list | tuple) or len(texts) != len(starts):
+        return False
+    return all(isinstance(text, str) for text in texts) and all(isinstance(start, int) for start in starts)
 
 
 def positions(encoded: Encoded, start: int, end: int) -> tuple[int, int]:

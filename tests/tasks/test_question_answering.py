@@ -164,6 +164,32 @@ def test_answers_that_are_not_quoted(folder):
             task.encode(task.read(wrong))
 
 
+@pytest.mark.parametrize(
+    ("answers", "got"),
+    [
+        ("John Smith", "str 'John Smith'"),  # what a table holds
+        ([{"text": "John Smith", "answer_start": 0}], "list "),
+        ({"text": ["John Smith"]}, "dict "),
+        ({"text": "John Smith", "answer_start": 0}, "dict "),
+        ({"text": ["John Smith"], "answer_start": ["0"]}, "dict "),
+        ({"answer": ["John Smith"]}, "dict "),
+    ],
+)
+def test_answers_of_another_form_are_told(folder, answers, got):
+    task = QuestionAnswering.from_pretrained(folder)
+    with pytest.raises(InputError, match=rf"answers must be .*, got {got}"):
+        task.read({"question": "who ?", "context": CONTEXT, "answers": answers})
+    with pytest.raises(InputError, match="is_impossible must be true or false, got str 'False'"):
+        task.read({"question": "who ?", "context": CONTEXT, "is_impossible": "False"})
+
+
+def test_questions_that_are_always_judged_wrong_are_told(folder, caplog):
+    task = QuestionAnswering.from_pretrained(folder)
+    assert [task.reference(row) for row in ROWS[:3]] and "no answer" not in caplog.text
+    assert [task.reference(row) for row in ROWS[3:] * 2] == [[], []]
+    assert caplog.text.count("all such are judged wrong; pass handle_impossible_answer=True") == 1
+
+
 def test_evaluation(folder):
     task = QuestionAnswering.from_pretrained(folder, handle_impossible_answer=True)
     predicted = list(answers(task, ROWS, finish=task.predict))
