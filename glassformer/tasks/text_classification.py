@@ -18,7 +18,7 @@ from ..text.inputs import describe
 from ..text.options import one_of
 from .base import Task
 from .batch import Batch, Example, told_cut
-from .metrics import classification, correlation, multi_label
+from .metrics import by_label, classification, correlation, multi_label
 from .options import CutOptions, some
 from .rows import Columns, Row
 
@@ -160,6 +160,9 @@ class TextClassification(Task):
         return [int(each) for each in target] if self.kind == "multi_label_classification" else target
 
     def metric(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
+        if self.kind == "regression" and self.model.config.num_labels > 1:
+            each = [correlation(*columns) for columns in by_label(predictions, references)]
+            return {name: math.fsum(found[name] for found in each) / len(each) for name in self.metrics}
         if self.kind == "regression":
             return correlation(predictions, references)
         if self.kind == "single_label_classification":
@@ -169,12 +172,12 @@ class TextClassification(Task):
 
 def numbers(label: Any, count: int) -> float | list[float]:
     """The number, or the numbers, of a row."""
+    wanted = "a finite number" if count == 1 else f"{count} finite numbers"
     try:
         read = [float(each) for each in label] if count > 1 else float(label)
     except (TypeError, ValueError):
-        wanted = "a number" if count == 1 else f"{count} numbers"
         raise InputError(f"label must be {wanted}, got {describe(label)}") from None
     listed = read if isinstance(read, list) else [read]
     if len(listed) != count or not all(map(math.isfinite, listed)):
-        raise InputError(f"label must be {count} finite numbers, got {describe(label)}")
+        raise InputError(f"label must be {wanted}, got {describe(label)}")
     return read

@@ -7,6 +7,7 @@ import torch
 
 import glassformer
 from glassformer import InputError, pipeline
+from glassformer.tasks.metrics import correlation
 
 from .conftest import TEXTS, close, theirs
 
@@ -107,8 +108,8 @@ def test_the_loss_is_the_models_own(checkpoint, fields, labels):
         (GRADES, 0, "label 0 is not one of 1, 2, 4"),  # and not the first of them
         (GRADES, "3", "label '3' is not one of 1, 2, 4"),
         (LABELS, ["POSITIVE"], "chooses one label, got list .*problem_type='multi_label_classification'"),
-        ({"num_labels": 1}, "much", "label must be a number, got str 'much'"),
-        ({"num_labels": 1}, "nan", "label must be 1 finite numbers"),
+        ({"num_labels": 1}, "much", "label must be a finite number, got str 'much'"),
+        ({"num_labels": 1}, "nan", "label must be a finite number, got str 'nan'"),
         ({**LABELS, "problem_type": "regression"}, [1, 2], "label must be 3 finite numbers"),
         ({**LABELS, "problem_type": "multi_label_classification"}, "POSITIVE", "holds them in a list"),
     ],
@@ -176,3 +177,13 @@ def test_gpt2_without_a_padding_token(tmp_path):
     pipe = pipeline(model=save(tmp_path / "gpt2", model))
     texts = ["the cat", "the dog", "the cat sat", "so good !"]
     close(pipe(texts, top_k=None), [pipe(text, top_k=None) for text in texts])
+
+
+def test_several_numbers_are_judged_one_by_one(checkpoint):
+    several = {**LABELS, "problem_type": "regression"}
+    task = glassformer.TextClassification.from_pretrained(checkpoint(KIND, **several))
+    mine = [[1.0, 2.0, 5.0], [2.0, 1.0, 5.5], [3.0, 4.0, 5.1]]
+    right = [[1.0, 3.0, 0.0], [2.0, 2.0, 1.0], [3.0, 1.0, 2.0]]
+    each = [correlation(*columns) for columns in zip(zip(*mine, strict=True), zip(*right, strict=True), strict=True)]
+    found = task.metric(mine, right)
+    assert found == {name: pytest.approx(sum(one[name] for one in each) / 3) for name in ("pearson", "spearman")}
