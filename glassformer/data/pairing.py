@@ -59,7 +59,10 @@ class Pair:
 def next_sentence_pair(
     corpus: Corpus, first: int, last: int, document: int, room: int, generator: np.random.Generator
 ) -> Pair:
-    """Half of the time the sentences that follow, half of the time some of another document; at most `room` tokens."""
+    """Half of the time the sentences that follow, half of the time some of another document; at most `room` tokens.
+
+    Those of another document are no more tokens than those that follow, or, where none does, than the first.
+    """
     cut = first + 1 + int(generator.integers(max(last - first - 1, 1))) if last - first > 1 else last
     others = len(corpus.documents) - 1
     follows = last - first > 1 and (others < 2 or generator.random() < 0.5)
@@ -72,11 +75,13 @@ def next_sentence_pair(
     other += other >= document
     lines = range(int(corpus.documents[other]), int(corpus.documents[other + 1]))
     start = lines.start + int(generator.integers(len(lines)))
-    wanted = max(room - len(begin), 1)
+    most = (len(places(corpus, cut, last)) or len(begin)) + len(begin)
+    wanted = max(min(most, room) - len(begin), 1)
     stop = start + 1
     while stop < lines.stop and corpus.lines[stop] - corpus.lines[start] < wanted:
         stop += 1
-    return shortened(begin, places(corpus, start, stop), OTHER, room, generator)
+    second = places(corpus, start, stop)
+    return shortened(begin, second if most > room else second[:wanted], OTHER, room, generator)
 
 
 def sentence_order_pair(

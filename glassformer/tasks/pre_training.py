@@ -78,6 +78,8 @@ class PreTraining(MaskedLanguageModeling):
             log.warning("the text is one document, so that every pair follows; the option documents tells them apart")
             usable = table[:, 1] - table[:, 0] > 1
         table, sizes = table[usable], sizes[usable]
+        if self.options.pairs == "next":
+            sizes = np.where(table[:, 1] - table[:, 0] == 1, 2 * sizes, sizes)  # with as much of another document
         around = self.tokenizer.num_special_tokens_to_add(pair=True)
         return Pieces(corpus, table, (np.minimum(sizes, self.room) + around).tolist(), names)
 

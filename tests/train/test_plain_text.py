@@ -243,6 +243,19 @@ def test_what_a_rank_reads_only_to_keep_step_counts_nowhere(tmp_path):
     assert (results[0].loss, results[0].grad_norm) == pytest.approx((results[1].loss, results[1].grad_norm), rel=1e-5)
 
 
+@pytest.mark.parametrize("pairs", ["next", "order"])
+def test_pairs_keep_to_the_budget(tmp_path, pairs):
+    """Also those of a short document with a long one."""
+    long = [{"text": "the cat sat on the mat ."}] * 30
+    short = [row for _ in range(20) for row in ({"text": ""}, {"text": "so bad !"}, {"text": "music ."})]
+    alone = [row for _ in range(20) for row in ({"text": ""}, {"text": "it is very good !"})]
+    batches = Batches(pretrainer(tmp_path, pairs=pairs), [*long, *short, *alone], tokens=48)
+    batches.reading = 1
+    for rows in (rows for step in batches.plan(1) for rows in step):
+        for number, length in zip(rows, batches.collate(rows).lengths, strict=True):
+            assert length <= batches.lengths[number]
+
+
 def test_whole_words_are_hidden_whole(tmp_path):
     rows = [{"text": "the unaffable dog was playing in the park and played . 我在北京天安门"}]
     cut = {"北京", "天安门"}
