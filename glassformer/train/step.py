@@ -22,6 +22,7 @@ from ..tasks.batch import Batch, Example
 from .ranks import ALONE, Ranks, heard_among
 
 SHOWN_ROWS = 8
+LEAST_SCALE = 1e-4  # of fp16: what is not finite at a smaller one does not come from the scale
 NO_MEMORY = re.compile("out of memory|can't allocate memory", re.IGNORECASE)  # how torch tells it
 
 
@@ -86,7 +87,7 @@ def take_step(
     ranks.sum_gradients(parameters)
     scaler.unscale_(optimizer)
     norm = norm_of(clip_grad_norm_(parameters, math.inf if clip is None else clip))
-    overflowed = scaler.is_enabled() and not math.isfinite(norm)
+    overflowed = scaler.is_enabled() and scaler.get_scale() > LEAST_SCALE and not math.isfinite(norm)
     if not math.isfinite(total) or not (math.isfinite(norm) or overflowed):
         optimizer.zero_grad(set_to_none=True)
         what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient is not finite ({norm})"

@@ -95,7 +95,8 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tmp_path, bad):
     assert all(torch.equal(before[name].nan_to_num(), after[name].nan_to_num()) for name in before)
 
 
-def test_a_gradient_that_is_not_finite_stops_before_the_update(tmp_path):
+@pytest.mark.parametrize("precision", [None, torch.float16])
+def test_a_gradient_that_is_not_finite_stops_before_the_update(tmp_path, precision):
     task = classifier(tmp_path, **NO_DROPOUT)
 
     def loss(model, batch, reduction="sum"):
@@ -105,8 +106,10 @@ def test_a_gradient_that_is_not_finite_stops_before_the_update(tmp_path):
     task.loss = loss
     before = weights(task)
     optimizer = torch.optim.SGD(task.model.parameters(), lr=1.0)
+    scaler = torch.amp.GradScaler("cpu", enabled=precision is not None)  # seeks a scale first, and there is none
     with pytest.raises(TrainingError, match=r"gradient is not finite .* It comes from row 3$"):
-        take_step(task, task.model, [batch_of(task, ROWS)], optimizer)
+        for _ in range(40):
+            take_step(task, task.model, [batch_of(task, ROWS)], optimizer, precision=precision, scaler=scaler)
     assert same(weights(task), before)
 
 
