@@ -135,8 +135,9 @@ def plain(opened: int, here: int) -> str:
 # --- the header -------------------------------------------------------------------------------------------------------
 
 
-def names_in(fields: list[str], file: str, line: int) -> list[str]:
-    names = [field.strip() for field in fields]
+def names_in(fields: list[str], file: str, line: int) -> list[str | int]:
+    """The columns by their names; one without a name, as spreadsheets leave behind the others, by its number."""
+    names = [field.strip() or number or "" for number, field in enumerate(fields)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         asked = spelt("reading", "header", False)

@@ -184,6 +184,12 @@ def test_two_columns_of_one_name(write):
         list(read_rows(write("a.csv", "text,text\na,b"), header=True))
 
 
+def test_columns_without_a_name_have_a_number(write):
+    name = write("a.csv", "v1,v2,,\nham,so good,,\n")  # as spreadsheets write them
+    assert list(read_rows(name, columns={"text": "v2", "label": "v1"})) == [{"text": "so good", "label": "ham"}]
+    assert list(read_rows(name, header=True)) == [{"v1": "ham", "v2": "so good", 2: "", 3: ""}]
+
+
 def test_a_header_that_cannot_be_read_spoils_the_file(write):
     with pytest.raises(DataError, match=r"^a\.csv, line 1: not UTF-8"):
         list(read_rows(write("a.csv", b"\xff,label\na,1\n"), on_bad="skip"))
