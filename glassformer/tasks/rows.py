@@ -131,7 +131,9 @@ class ReadsRows:
     def check_row(self, row: Row, given: Mapping[str, Any]) -> None:
         """Refuse a row that lacks something."""
         for name in self.columns.needed:
-            if row.get(name) is None:
+            if name in row and row[name] is None:
+                raise InputError(f"{self.name} needs {name}, and it is None")
+            if name not in row:
                 held = ", ".join(map(str, given)) or "nothing"
                 hint = ""
                 if isinstance(given, FileRow) and given:

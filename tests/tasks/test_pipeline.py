@@ -82,6 +82,7 @@ def test_columns_by_name(checkpoint):
         (lambda pipe: pipe("a", text_pairs="b"), ArgumentError, "did you mean 'text_pair'"),
         (lambda pipe: pipe({"text": "a", "textpair": "b"}), ArgumentError, "a row of text-classification has no"),
         (lambda pipe: pipe({"text_pair": "a"}), InputError, "text-classification needs text; the row has text_pair"),
+        (lambda pipe: pipe({"text": None}), InputError, "text-classification needs text, and it is None"),
         (lambda pipe: pipe({"text": 3}), InputError, "text must be a text, got int 3"),
         (lambda pipe: pipe("a", "b"), InputError, "got 2 values"),
         (lambda pipe: pipe(), InputError, "got 0 values"),
