@@ -209,3 +209,7 @@ def refuse_no_labels(names: list[str], column: str) -> None:
         )
     if len(names) == 1:
         raise ConfigError(f"all rows have the label {names[0]!r}, and there is nothing to choose")
+    for number, name in enumerate(names):
+        other = next((each for each in names[:number] if each.strip() == name.strip()), None)
+        if other is not None:
+            raise ConfigError(f"the labels {other!r} and {name!r} differ in spaces alone: make them one in the rows")

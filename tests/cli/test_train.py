@@ -254,6 +254,12 @@ def test_tags_that_are_numbers_need_names(here, capsys):
     names = {"0": "O", "1": "B-PER", "2": "I-PER"}
     task = build(make_recipe({**values, "config": {"id2label": names}})).task
     assert [task.reference(row) for row in rows] == [["B-PER", "I-PER", "O"], ["O", "O"]]
+def test_labels_that_differ_in_spaces_are_told(here):
+    Path("train.tsv").write_text("sentence\tlabel\nso good\tgood\nvery good\tgood \nso bad\tbad\n")
+    with pytest.raises(ConfigError, match="the labels 'good' and 'good ' differ in spaces alone"):
+        build(make_recipe(read_recipe(Path("recipe.toml"))))
+
+
 
 
 def test_a_trained_head_and_other_labels(here, capsys):
