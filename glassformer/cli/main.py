@@ -46,7 +46,7 @@ TO_TRAIN = {
     "column": "--data.columns.{name}={value}, and all other columns in the same way",
     "reading": "--data.{name}={value}",
 }
-SPELLINGS = {"train": TO_TRAIN, "translate": {**TO_A_VERB, "option": "--{name}"}}
+SPELLINGS = {"train": TO_TRAIN, "compare": TO_TRAIN, "translate": {**TO_A_VERB, "option": "--{name}"}}
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 SHOWN_FAULTS = 5
 

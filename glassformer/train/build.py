@@ -34,12 +34,7 @@ NUMBER, SCORE = re.compile(r"[+-]?\d+(\.\d*)?"), re.compile(r"[+-]?\d+\.\d*[1-9]
 def build(recipe: Recipe) -> Trainer:
     """The trainer of a recipe."""
     kind = task_class(recipe.task)
-    refuse_unknown(recipe.options, kind.option_names(), kind.name)
-    for name in recipe.data.columns or ():
-        if name not in kind.columns.all:
-            told = f"{kind.name} reads {', '.join(kind.columns.all)}{nearest(name, kind.columns.all)}"
-            raise ConfigError(f"data.columns has {name!r}, and {told}")
-    check_shape(recipe)
+    check_recipe(recipe)
     rows, eval_rows = recipe_rows(recipe, needed_columns(kind, recipe.data))
     config = {**new_labels(recipe, rows), **recipe.config}
     rows, eval_rows = drawn(rows, recipe.data.limit), drawn(eval_rows, recipe.data.eval_limit)
@@ -59,8 +54,17 @@ def build(recipe: Recipe) -> Trainer:
     return Trainer(task, rows, eval_rows, recipe.train, teacher=teacher, distill=recipe.distill, buffer=buffer)
 
 
-def check_shape(recipe: Recipe) -> None:
-    """Refuse a new model that cannot be, before any row is read."""
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse options, columns and a new model that cannot be, before any row is read."""
+    kind, data = task_class(recipe.task), recipe.data
+    refuse_unknown(recipe.options, kind.option_names(), kind.name)
+    for name in data.columns or ():
+        if name not in kind.columns.all:
+            told = f"{kind.name} reads {', '.join(kind.columns.all)}{nearest(name, kind.columns.all)}"
+            raise ConfigError(f"data.columns has {name!r}, and {told}")
+    labels = LABELLED.get(kind.name)
+    if data.columns and labels is not None and labels not in data.columns:
+        raise ConfigError(f"data.columns names all columns that are read, and not {labels}, which is learnt")
     if is_new(recipe.model):
         shape = auto.AutoConfig.for_model(recipe.model.removeprefix(NEW), **recipe.config)
     elif recipe.from_scratch:
@@ -68,7 +72,15 @@ def check_shape(recipe: Recipe) -> None:
     else:
         return
     with torch.device("meta"):  # without its numbers
-        getattr(auto, task_class(recipe.task).head).from_config(shape)
+        getattr(auto, kind.head).from_config(shape)
+
+
+def check_files(recipe: Recipe) -> None:
+    """Refuse files of rows that are not there, or cannot be read as they should."""
+    needed = needed_columns(task_class(recipe.task), recipe.data)
+    for source in (recipe.data.train, recipe.data.eval):
+        if source is not None:
+            read_source(source, recipe.data, needed)
 
 
 def needed_columns(kind: type[Task], data: DataSettings) -> tuple[str, ...]:
@@ -202,6 +214,10 @@ def refuse_no_labels(names: list[str], column: str) -> None:
         raise ConfigError(
             f"labels such as {score!r} are no names but scores: config.num_labels=1 learns them as numbers"
         )
+    for number, name in enumerate(names):
+        other = next((each for each in names[:number] if each.strip() == name.strip()), None)
+        if other is not None:
+            raise ConfigError(f"the labels {other!r} and {name!r} differ in spaces alone: make them one in the rows")
     if column == "tags" and all(map(str.isdecimal, names)):
         raise ConfigError(
             f"tags such as {names[0]!r} are numbers, and which of them stands outside of all entities nobody can tell: "
@@ -209,7 +225,3 @@ def refuse_no_labels(names: list[str], column: str) -> None:
         )
     if len(names) == 1:
         raise ConfigError(f"all rows have the label {names[0]!r}, and there is nothing to choose")
-    for number, name in enumerate(names):
-        other = next((each for each in names[:number] if each.strip() == name.strip()), None)
-        if other is not None:
-            raise ConfigError(f"the labels {other!r} and {name!r} differ in spaces alone: make them one in the rows")

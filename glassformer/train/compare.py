@@ -19,7 +19,7 @@ from typing import Any
 
 from ..checkpoints.files import make_folder, read_json, write_atomically
 from ..errors import GlassformerError, InputError
-from .build import build, check_shape
+from .build import build, check_files, check_recipe
 from .log import LOG, read_log
 from .recipe import Recipe, make_recipe
 from .recipe_text import as_toml, read_recipe
@@ -173,7 +173,9 @@ def compare(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -
             raise InputError(f"{name} has no rows to compare by: give data.eval, data.eval_fraction or data.eval_tail")
     planned = list(plan(recipes, seeds, folder))
     for recipe in planned:  # before hours of work
-        check_shape(recipe)
+        if not is_done(recipe):
+            check_recipe(recipe)
+            check_files(recipe)
         refuse_another(recipe)
     done = [finished(recipe) for recipe in planned]
     each = len(seeds)
@@ -211,10 +213,15 @@ def refuse_another(recipe: Recipe) -> None:
         )
 
 
+def is_done(recipe: Recipe) -> bool:
+    """Whether a run was trained to its end before."""
+    return (Path(recipe.train.output_dir) / RESULT).exists()
+
+
 def finished(recipe: Recipe) -> Run:
     """A run, trained to its end now if it was not before."""
     folder = Path(recipe.train.output_dir)
-    if not (folder / RESULT).exists():
+    if not is_done(recipe):
         trainer = build(recipe)
         if trainer.ranks.leads:
             make_folder(folder)

@@ -111,6 +111,16 @@ def test_what_is_wrong_is_told(recipes, capsys, arguments, told):
     assert code == 1 and told in err
 
 
+@pytest.mark.parametrize(
+    ("field", "told"), [("data.train=absent.tsv", "no file 'absent.tsv'"), ("options.truncatoin=true", "'truncation'")]
+)
+def test_what_is_wrong_with_the_last_recipe_is_told_before_the_first_is_run(recipes, capsys, field, told):
+    name, _, value = field.partition("=")
+    code, _, err = run(capsys, *CALL, "--vary", f"scratch:{name}={value}")
+    assert code == 1 and told in err
+    assert not Path("both").exists()
+
+
 def test_values_are_varied_in_all_combinations(recipes, capsys):
     asked = ("compare", "scratch.toml", "--seeds", "3", "--output-dir=sweep", "--max-steps", "1", "--json")
     varied = ("--vary", "config.num_hidden_layers=1,2", "--vary", "train.learning_rate=1e-3,1e-4")
