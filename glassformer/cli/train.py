@@ -81,7 +81,10 @@ def train(
         steps = "1 step" if result.step == 1 else f"{result.step:,} steps"
         print(f"trained {steps}{why}; the model is in {recipe.train.output_dir}")
         if result.best is not None:
-            print(f"best {result.best['name']}: {result.best['value']:.4f} at step {result.best['step']:,}")
+            name, best = result.best["name"], result.best["value"]
+            kept = result.metrics.get(name, best)
+            told = "" if kept == best else f"; of the model that was kept: {kept:.4f}"
+            print(f"best {name}: {best:.4f} at step {result.best['step']:,}{told}")
     return STOPPED.get(result.stopped_by or "", 0)
 
 

@@ -11,6 +11,7 @@ import torch
 from ..errors import GlassformerError, InputError
 from ..tasks.base import Task
 from ..tasks.run import answers, evaluating, located
+from ..text.options import whole
 from .batches import Batches
 from .ranks import ALONE, Ranks
 
@@ -28,6 +29,7 @@ def evaluate(
     Each rank judges its share of the rows; the metric is computed from all predictions at once, so that it is the one
     that a single process finds. What can be told from sums over all batches, such as `perplexity`, is told too.
     """
+    whole("tokens_per_batch", tokens_per_batch, 1)
     rows = list(rows)
     return judge(task, rows, judging_batches(task, rows, tokens_per_batch, batch_size), ranks)
 

@@ -35,6 +35,7 @@ import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,15 @@ def names_of(kind: type) -> list[str]:
 
 # Where a field belongs, if its name alone was given.
 HOMES = dict.fromkeys(names_of(DataSettings), "data") | dict.fromkeys(names_of(TrainSettings), "train")
-TEXTS = ("model", "tokenizer", "target_tokenizer", "output_dir", "data", "eval", "teacher")  # a folder may be called 7
+TEXTS = (
+    "model",
+    "tokenizer",
+    "target_tokenizer",
+    "output_dir",
+    "data",
+    "eval",
+    "teacher",
+)  # a folder may be called 7, or 2024-05-01
 
 
 def put(values: dict[str, Any], name: str, value: Any) -> None:
@@ -146,7 +155,8 @@ def put_all(values: dict[str, Any], given: Iterable[str]) -> None:
         if not equals or not name:
             raise InputError(f"--set takes FIELD=VALUE, got {each!r}")
         parsed = parse_value(value)
-        is_text = name.replace("-", "_").rpartition(".")[2] in TEXTS and isinstance(parsed, int | float)
+        is_number = isinstance(parsed, int | float | date | time) and not isinstance(parsed, bool)
+        is_text = name.replace("-", "_").rpartition(".")[2] in TEXTS and is_number
         put(values, name, value if is_text else parsed)
 
 

@@ -21,7 +21,7 @@ except ImportError:  # Python 3.10
 def read_recipe(path: Path) -> dict[str, Any]:
     """The values of a TOML file, not yet checked."""
     try:
-        return toml.loads(path.read_text(encoding="utf-8"))
+        return toml.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"could not read {path}: {reason_of(error)}") from None
     except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -66,4 +66,4 @@ def toml_value(value: Any) -> str:
         )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -66,6 +66,8 @@ def facts(task: Task, result: TrainResult) -> str:
     told = {"task": task.name, "model": model, "steps": steps}
     if result.best is not None:
         told["best"] = f"{result.best['name']} {shown(result.best['value'])} at step {result.best['step']:,}"
+    if result.metrics:
+        told["model kept"] = ", ".join(f"{name} {shown(value)}" for name, value in result.metrics.items())
     return named(told)
 
 

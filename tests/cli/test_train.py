@@ -60,6 +60,10 @@ def test_train_and_evaluate_from_options(here, capsys):
     assert code == 0, err
     best = json.loads(Path("run/checkpoint-30/training_state.json").read_text())["metrics"]
     assert json.loads(out) == pytest.approx(best, abs=1e-5)
+    code, _, err = run(
+        capsys, "evaluate", "text-classification", "run", "--data=dev.tsv", "--tokens-per-batch=0"
+    )  # fmt: skip
+    assert code == 1 and "tokens_per_batch must be a whole number of at least 1, got 0" in err
     assert glassformer.pipeline("text-classification", model="run")("so bad")[0]["label"] in ("bad", "good")
 
 
@@ -71,8 +75,11 @@ def test_a_recipe_with_fields_of_the_command_line(here, capsys):
     assert (recipe.train.seed, recipe.train.weight_decay, recipe.train.max_steps) == (7, 0.5, 4)
     assert recipe.data.columns == {"text": "sentence", "label": "label"}
     assert not Path("run").exists()
+    Path("recipe.toml").write_bytes(b"\xef\xbb\xbf" + Path("recipe.toml").read_bytes())  # as some editors write it
     code, out, err = run(capsys, "train", "recipe.toml", "--json")
     assert code == 0 and json.loads(out)["step"] == 4, err
+    code, out, err = run(capsys, "train", "recipe.toml", "--format=2024-05-01", "--print-config")
+    assert code == 0 and 'format = "2024-05-01"' in out, err
 
 
 def test_resuming(here, capsys):
@@ -122,6 +129,8 @@ def test_the_proof_of_going_on(here, capsys, monkeypatch):
         (["recipe.toml", "--buffer=7"], "data.buffer is for data.streaming, which is false"),
         (["recipe.toml", "--eval=none", "--eval-tail=0.01"], "of 10 rows leaves 10 to learn from and 0 to judge by"),
         (["recipe.toml", "--model=new:gtp2"], "new:words; did you mean new:gpt2?"),
+        (["recipe.toml", "--output-dir"], "recipe.toml needs train.output_dir, the folder to write; got True"),
+        (["recipe.toml", "--data.columns={ text = 'sentence' }"], "names all columns that are read, and not label"),
     ],
 )
 def test_what_is_wrong_is_one_line(here, capsys, arguments, told):
@@ -245,6 +254,12 @@ def test_labels_that_are_none(here):
         assert task.kind == "regression"
 
 
+def test_labels_that_differ_in_spaces_are_told(here):
+    Path("train.tsv").write_text("sentence\tlabel\nso good\tgood\nvery good\tgood \nso bad\tbad\n")
+    with pytest.raises(ConfigError, match="the labels 'good' and 'good ' differ in spaces alone"):
+        build(make_recipe(read_recipe(Path("recipe.toml"))))
+
+
 def test_tags_that_are_numbers_need_names(here, capsys):
     rows = [{"tokens": ["john", "smith", "sat"], "tags": [1, 2, 0]}, {"tokens": ["the", "cat"], "tags": [0, 0]}]
     Path("tags.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -254,12 +269,6 @@ def test_tags_that_are_numbers_need_names(here, capsys):
     names = {"0": "O", "1": "B-PER", "2": "I-PER"}
     task = build(make_recipe({**values, "config": {"id2label": names}})).task
     assert [task.reference(row) for row in rows] == [["B-PER", "I-PER", "O"], ["O", "O"]]
-def test_labels_that_differ_in_spaces_are_told(here):
-    Path("train.tsv").write_text("sentence\tlabel\nso good\tgood\nvery good\tgood \nso bad\tbad\n")
-    with pytest.raises(ConfigError, match="the labels 'good' and 'good ' differ in spaces alone"):
-        build(make_recipe(read_recipe(Path("recipe.toml"))))
-
-
 
 
 def test_a_trained_head_and_other_labels(here, capsys):
@@ -303,6 +312,12 @@ def test_files_that_stand_side_by_side_are_read_as_they_are(here):
             build(make_recipe({**values, "data": {**values["data"], field: value}}))
 
 
+def test_a_folder_may_be_called_by_a_number_or_a_date():
+    values: dict = {}
+    put_all(values, ["output_dir=2024-05-01", "model=7", "data=10:30:00", "seed=3"])
+    assert values == {"train": {"output_dir": "2024-05-01", "seed": 3}, "model": "7", "data": {"train": "10:30:00"}}
+
+
 def test_fields_of_the_command_line_find_their_place():
     values = {}
     put_all(values, ["output-dir=7", "limit=3", "columns.text=1", "train.seed=2", "data=true", "model=8", "lora.r=2"])
@@ -314,6 +329,23 @@ def test_fields_of_the_command_line_find_their_place():
     }
     with pytest.raises(ConfigError, match=r"r.toml has no field 'learning_rate': it is train.learning_rate"):
         make_recipe({"learning_rate": 1}, "r.toml")
+
+
+def test_a_model_that_is_not_the_best_one_is_told(here, capsys):
+    """A high rate makes the second evaluation worse than the first; the model that is kept is the last one."""
+    rows = [{"text": row["text"], "label": f"{row['label']}"} for row in ROWS]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = ["--model=model", "--data=rows.jsonl", "--eval=rows.jsonl", "--output-dir=run", "--max-steps=20"]
+    given += ["--learning-rate=0.5", "--eval-steps=1", "--metric-for-best-model=loss"]
+    code, out, err = run(capsys, "train", "text-classification", *given)
+    assert code == 0, err
+    found = json.loads(Path("run/result.json").read_text())
+    kept, best = found["metrics"], found["best"]
+    assert kept["loss"] > best["value"]
+    told = f"best loss: {best['value']:.4f} at step {best['step']}; of the model that was kept: {kept['loss']:.4f}\n"
+    assert out.endswith(told)
+    page = Path("run/report.html").read_text()
+    assert f"<td>model kept</td><td>loss {kept['loss']:.4f}, accuracy {kept['accuracy']:.4f}" in page
 
 
 def test_an_adapter_is_evaluated(here, capsys):
