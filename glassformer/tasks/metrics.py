@@ -171,16 +171,20 @@ def entity_scores(predictions: Sequence[Sequence[str]], references: Sequence[Seq
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 CHINESE = re.compile(r"[㐀-䶿一-鿿豈-﫿]")
-PUNCTUATION = {*string.punctuation, *"，。！？；：、“”‘’（）《》〈〉【】「」『』…—～·"}
+PUNCTUATION = {*string.punctuation}
+CHINESE_PUNCTUATION = {*PUNCTUATION, *"，。！？；：、“”‘’（）《》〈〉【】「」『』…—～·"}
 
 
 def answer_words(text: str) -> list[str]:
     """An answer as it is compared: lower case, no punctuation, no English articles, one word per Chinese character.
 
-    >>> answer_words("The cat's 北京，2008")
-    ['cats', '北', '京', '2008']
+    Without Chinese it is what SQuAD's script makes of it, which removes ASCII punctuation alone.
+
+    >>> answer_words("The cat's 北京，2008"), answer_words("the “cat”")
+    (['cats', '北', '京', '2008'], ['“cat”'])
     """
-    plain = "".join(letter for letter in text.lower() if letter not in PUNCTUATION)
+    marks = CHINESE_PUNCTUATION if CHINESE.search(text) else PUNCTUATION
+    plain = "".join(letter for letter in text.lower() if letter not in marks)
     return CHINESE.sub(lambda letter: f" {letter[0]} ", ARTICLES.sub(" ", plain)).split()
 
 

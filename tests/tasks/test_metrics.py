@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+import string
 
 import pytest
 
@@ -90,6 +92,20 @@ def test_the_scheme_of_chinese_files():
 )
 def test_answers(mine, right, exact, f1):
     assert metrics.answer_scores([mine], [right]) == pytest.approx({"exact_match": exact, "f1": f1})
+
+
+def official_words(text: str) -> list[str]:
+    """`normalize_answer` of SQuAD's evaluation script, and `split`."""
+    text = "".join(letter for letter in text.lower() if letter not in set(string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split()).split()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_answers_are_cut_into_words_as_squad_does(seed):
+    rng = random.Random(seed)
+    parts = ["the", "The ", "a", "an ", "cat", " ", "'", "’s", "“", "”", "—", "–", "…", "-", "19", "·", "é", "\n"]
+    text = "".join(rng.choice(parts) for _ in range(12))
+    assert metrics.answer_words(text) == official_words(text)
 
 
 def test_unequal_lengths_are_refused():
