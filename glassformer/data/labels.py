@@ -10,6 +10,7 @@ from ..errors import DataError, InputError, spelt, suggests
 from ..text.inputs import describe
 from .columns import WHOLE, missing
 from .row import Row
+from .sources import FORMAT_OF, suffix_of
 
 MOST_LABELS = 10_000
 
@@ -96,7 +97,7 @@ def remedy(column: str | int, row: Mapping[Any, Any]) -> str:
     """How to say which column of a file holds the labels."""
     if not isinstance(row, Row) or not isinstance(column, str):
         return ""
-    if list(row) == ["text"]:
+    if list(row) == ["text"] and FORMAT_OF.get(suffix_of(row.file), "txt") == "txt":
         ways = " or ".join(spelt("reading", "format", format) for format in ("conll", "tsv"))
         return f"; the file was read as lines of plain text: if it is written otherwise, say {ways}"
     return f"; say which of them it is: {spelt('column', column, '...', file=row.file)}"

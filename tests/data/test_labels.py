@@ -65,6 +65,8 @@ def test_faults_name_file_and_line(write):
         make_label2id(rows)
     with pytest.raises(DataError, match=r"^a\.csv, line 2: there is no column 'lable', did you mean .*say which"):
         count_labels(rows, "lable")
+    with pytest.raises(DataError, match=r"^a\.jsonl, line 1: there is no column 'label'; there is 'text'; say which"):
+        count_labels(read_rows(write("a.jsonl", '{"text": "x"}\n')))
     with pytest.raises(DataError, match=r"read as lines of plain text: .* say format='conll' or format='tsv'"):
         count_labels(read_rows(write("a.txt", "Ada B-PER\nsat O\n")), "tags")
 
