@@ -30,6 +30,7 @@ class RunLog:
         self.events: Any = None
         self.began, self.first = time.monotonic(), 0
         self.since, self.tokens = time.monotonic(), 0
+        self.stepped = self.since  # when the last step ended
 
     def go_on_from(self, step: int) -> None:
         """Forget lines of steps that will be taken again."""
@@ -54,6 +55,8 @@ class RunLog:
                 if isinstance(value, int | float) and name != "step":
                     self.events.add_scalar(name, value, line["step"])
         self.say(self.in_words(line))
+        if "tokens_per_second" not in line:  # an evaluation, in whose time nothing was learnt
+            self.since += time.monotonic() - self.stepped
 
     def say(self, text: str) -> None:
         if not self.writes:
@@ -66,6 +69,7 @@ class RunLog:
     def moved(self, step: int, result: StepResult, rate: float) -> None:
         """Count the tokens of a step, and show where the run is, in a terminal."""
         self.tokens += result.tokens
+        self.stepped = time.monotonic()
         if self.bar is not None:
             told = f"loss {result.loss:.4f}, rate {rate:.2g}, {self.speed:,.0f} tokens/s, {result.padding:.0%} padding"
             self.bar.move(step, told)

@@ -17,8 +17,9 @@ from glassformer.errors import ArgumentError, CheckpointError, DataError, InputE
 from glassformer.train import state
 from glassformer.train.batches import Batches
 from glassformer.train.evaluation import evaluate
-from glassformer.train.log import read_log
+from glassformer.train.log import RunLog, read_log
 from glassformer.train.settings import TrainSettings
+from glassformer.train.step import StepResult
 from glassformer.train.trainer import Trainer
 
 from .small import MASKED, NO_DROPOUT, ROWS, TEXTS, bert, classifier, filler, tokenizer, weights, writer
@@ -47,6 +48,19 @@ def test_a_classifier_learns(tmp_path, capfd):
 
 
 @pytest.mark.parametrize("make, rows", [(filler, MASKED), (writer, TEXTS)])
+def test_the_time_of_an_evaluation_does_not_slow_the_steps(tmp_path, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("glassformer.train.log.time.monotonic", lambda: clock[0])
+    log, step = RunLog(tmp_path, 10, writes=True), StepResult(1.0, 1.0, 5, 50, 50)
+    clock[0] += 10
+    log.moved(1, step, 0.1)
+    clock[0] += 100
+    log.add({"step": 1, "eval_loss": 1.0})
+    clock[0] += 10
+    log.moved(2, step, 0.1)
+    assert log.speed == 100 / 20
+
+
 def test_language_models_learn(tmp_path, make, rows):
     task = make(tmp_path)
     trainer = Trainer(task, rows, rows, settings(tmp_path / "run", num_train_epochs=12))
