@@ -156,6 +156,9 @@ class Trainer:
                 raise type(error)(f"{error}{hint}") from None
         elif not isinstance(resume, bool):
             self.load(Path(resume))
+            later = [path.name for step, path in found.items() if step > self.progress.step]
+            if later:
+                log.warning("going back: this run will remove %s, of later steps, when it saves", ", ".join(later))
         elif self.progress.step == 0:
             seed_all(self.settings.seed + self.ranks.rank)
             if self.sharded is None:

@@ -103,13 +103,14 @@ def test_only_the_newest_and_the_best_are_kept(tmp_path):
     assert sorted(path.name for path in run.iterdir()) == ["checkpoint-10", "checkpoint-4", "checkpoint-8"]
 
 
-def test_a_run_that_goes_back_keeps_what_it_learns_now(tmp_path):
+def test_a_run_that_goes_back_keeps_what_it_learns_now(tmp_path, caplog):
     def trainer(steps: int) -> Trainer:
         how = settings(tmp_path / "run", max_steps=steps, save_total_limit=1 if steps == 3 else None)
         return Trainer(classifier(tmp_path / "vocabulary"), ROWS, None, how)
 
     trainer(6).train()
     trainer(3).train(resume=tmp_path / "run/checkpoint-2")
+    assert "this run will remove checkpoint-3, checkpoint-4, checkpoint-5, checkpoint-6, of later steps" in caplog.text
     assert list(state.checkpoints_in(tmp_path / "run")) == [3]
 
 
