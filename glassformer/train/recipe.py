@@ -184,8 +184,9 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     for name in ("train", "eval"):
         check_source(name, sections["data"].get(name), where)
     one_of("from_scratch", values.get("from_scratch", False), (True, False))
-    if values.get("from_scratch") and "lora" in values:
-        raise ConfigError(f"{where}: an adapter stands on trained weights; give from_scratch or [lora], not both")
+    if (values.get("from_scratch") or is_new(model)) and "lora" in values:
+        made = model if is_new(model) else "from_scratch"
+        raise ConfigError(f"{where}: an adapter stands on trained weights; give {made} or [lora], not both")
     for name in ("tokenizer", "target_tokenizer"):
         if not isinstance(values.get(name), str | None):
             raise ConfigError(f"{where}: {name} must be a folder or a hub name, got {values[name]!r}")

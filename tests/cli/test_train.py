@@ -128,6 +128,7 @@ def test_the_proof_of_going_on(here, capsys, monkeypatch):
         (["recipe.toml", "--on-bad=skipp"], "on_bad must be 'raise' or 'skip', got str 'skipp'"),
         (["recipe.toml", "--buffer=7"], "data.buffer is for data.streaming, which is false"),
         (["recipe.toml", "--eval=none", "--eval-tail=0.01"], "of 10 rows leaves 10 to learn from and 0 to judge by"),
+        (["recipe.toml", "--model=new:gpt2", "--lora.r=2"], "stands on trained weights; give new:gpt2 or [lora], not"),
         (["recipe.toml", "--model=new:gtp2"], "new:words; did you mean new:gpt2?"),
         (["recipe.toml", "--output-dir"], "recipe.toml needs train.output_dir, the folder to write; got True"),
         (["recipe.toml", "--data.columns={ text = 'sentence' }"], "names all columns that are read, and not label"),
