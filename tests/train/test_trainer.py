@@ -168,7 +168,7 @@ def test_gradient_checkpointing_changes_no_gradient(tmp_path):
 
 def test_a_bad_row_is_told_before_anything_is_learnt(tmp_path):
     rows = [*ROWS, Row({"text": "so bad", "label": "7"}, "train.tsv", 12)]
-    with pytest.raises(DataError, match=r"train.tsv, line 12: label 7 is not one of"):
+    with pytest.raises(DataError, match=r"train.tsv, line 12: label '7' is not one of"):
         Trainer(classifier(tmp_path), rows, None, settings(tmp_path / "run"))
     with pytest.raises(InputError, match="row 10: text-classification learns from rows with label"):
         Trainer(classifier(tmp_path), [*ROWS, {"text": "so bad"}], None, settings(tmp_path / "run"))
