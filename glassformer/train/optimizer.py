@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError, suggests
+from ..nn.norm import LayerNorm
 
 LAYER = re.compile(r"(?:^|\.)(?:encoder|decoder)\.layer\.\d+\.")
 EMBEDDINGS = re.compile(r"(?:^|\.)embeddings\.")
@@ -86,7 +87,7 @@ def parameter_groups(
     plain = {
         f"{place}.{name}".lstrip(".")
         for place, module in model.named_modules()
-        if isinstance(module, nn.LayerNorm)
+        if isinstance(module, (nn.LayerNorm, LayerNorm))
         for name, _ in module.named_parameters(recurse=False)
     }
     learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}

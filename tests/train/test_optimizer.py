@@ -37,6 +37,11 @@ def test_groups_follow_the_tutorials_rule(model):
     assert len(decaying["params"]) + len(others["params"]) == len(list(model.parameters()))
 
 
+def test_the_tutorials_own_norm_does_not_decay():
+    decaying, others = parameter_groups(nn.Sequential(nn.Linear(3, 2), glassformer.LayerNorm(2)), 1e-3, 0.01)
+    assert (decaying["names"], others["names"]) == (["0.weight"], ["0.bias", "1.gamma", "1.beta"])
+
+
 @pytest.mark.parametrize("fused", [None, False])
 def test_updates_are_those_of_torch(model, fused):
     model = model.double().eval()
