@@ -151,7 +151,7 @@ class SentenceSimilarity(Embedding):
 
     def scores(self, row: Row) -> list[float]:
         """How alike the row says its texts are, as a cosine."""
-        read = numbers(row["score"], len(others(row)))
+        read = numbers(row["score"], len(others(row)), "score")
         listed = read if isinstance(read, list) else [read]
         highest = max(map(abs, listed), default=0.0)
         if highest > self.options.full_score and "reach" not in self.kept:

@@ -170,14 +170,14 @@ class TextClassification(Task):
         return multi_label(predictions, references)
 
 
-def numbers(label: Any, count: int) -> float | list[float]:
+def numbers(label: Any, count: int, name: str = "label") -> float | list[float]:
     """The number, or the numbers, of a row."""
     wanted = "a finite number" if count == 1 else f"{count} finite numbers"
     try:
         read = [float(each) for each in label] if count > 1 else float(label)
     except (TypeError, ValueError):
-        raise InputError(f"label must be {wanted}, got {describe(label)}") from None
+        raise InputError(f"{name} must be {wanted}, got {describe(label)}") from None
     listed = read if isinstance(read, list) else [read]
     if len(listed) != count or not all(map(math.isfinite, listed)):
-        raise InputError(f"label must be {wanted}, got {describe(label)}")
+        raise InputError(f"{name} must be {wanted}, got {describe(label)}")
     return read

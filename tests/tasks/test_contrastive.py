@@ -138,6 +138,11 @@ def test_what_a_row_means_is_not_guessed(folder, caplog):
     assert "a text is longer than 40 tokens and is cut" in caplog.text
 
 
+def test_a_score_that_is_no_number_is_told(folder):
+    with pytest.raises(InputError, match="score must be a finite number, got str 'much'"):
+        task_of(folder).learn_from({**PAIRS[0], "score": "much"}, (0, 0, 0))
+
+
 def test_scores_may_have_another_scale(folder, caplog):
     rows = [{**row, "score": score} for row, score in zip(PAIRS, (0.2, 0.9, 0.5), strict=True)]
     fives = [{**row, "score": 5 * row["score"]} for row in rows]
