@@ -178,7 +178,7 @@ def test_a_bad_row_is_told_before_anything_is_learnt(tmp_path):
 
 def test_what_is_judged_by_is_looked_at_before_anything_is_learnt(tmp_path):
     bad = [Row({"text": "so bad", "label": "7"}, "dev.tsv", 3)]
-    with pytest.raises(DataError, match=r"dev.tsv, line 3: label 7 is not one of"):
+    with pytest.raises(DataError, match=r"dev.tsv, line 3: label '7' is not one of"):
         Trainer(classifier(tmp_path), ROWS, bad, settings(tmp_path / "run"))
     with pytest.raises(InputError, match="there are no rows to evaluate on"):
         Trainer(classifier(tmp_path), ROWS, [], settings(tmp_path / "run"))
