@@ -117,15 +117,8 @@ def names_of(kind: type) -> list[str]:
 
 # Where a field belongs, if its name alone was given.
 HOMES = dict.fromkeys(names_of(DataSettings), "data") | dict.fromkeys(names_of(TrainSettings), "train")
-TEXTS = (
-    "model",
-    "tokenizer",
-    "target_tokenizer",
-    "output_dir",
-    "data",
-    "eval",
-    "teacher",
-)  # a folder may be called 7, or 2024-05-01
+# Those that are texts whatever they look like: a folder may be called 7, or 2024-05-01.
+TEXTS = ("model", "tokenizer", "target_tokenizer", "output_dir", "data", "eval", "teacher")
 
 
 def put(values: dict[str, Any], name: str, value: Any) -> None:

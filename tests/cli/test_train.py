@@ -321,10 +321,12 @@ def test_a_folder_may_be_called_by_a_number_or_a_date():
 
 def test_fields_of_the_command_line_find_their_place():
     values = {}
-    put_all(values, ["output-dir=7", "limit=3", "columns.text=1", "train.seed=2", "data=true", "model=8", "lora.r=2"])
+    put_all(
+        values, ["output-dir=7", "limit=3", "columns.text=1", "train.seed=2", "data=2024-05-01", "model=8", "lora.r=2"]
+    )
     assert values == {
         "train": {"output_dir": "7", "seed": 2},
-        "data": {"limit": 3, "columns": {"text": 1}, "train": "true"},
+        "data": {"limit": 3, "columns": {"text": 1}, "train": "2024-05-01"},
         "model": "8",
         "lora": {"r": 2},
     }
