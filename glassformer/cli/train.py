@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from ..errors import InputError
 from .show import print_json
+
+if TYPE_CHECKING:
+    from ..train.result import TrainResult
 
 OWN = ("set", "resume", "print-config", "check-resume", "json", "help")
 STOPPED = {"SIGTERM": 143, "SIGINT": 130}
@@ -77,15 +80,20 @@ def train(
     elif result.stopped_by in STOPPED:
         print(f"stopped by {result.stopped_by} at step {result.step:,} of {result.total_steps:,}; --resume goes on")
     else:
-        why = "" if result.stopped_by is None else f" ({result.stopped_by})"
-        steps = "1 step" if result.step == 1 else f"{result.step:,} steps"
-        print(f"trained {steps}{why}; the model is in {recipe.train.output_dir}")
-        if result.best is not None:
-            name, best = result.best["name"], result.best["value"]
-            kept = result.metrics.get(name, best)
-            told = "" if kept == best else f"; of the model that was kept: {kept:.4f}"
-            print(f"best {name}: {best:.4f} at step {result.best['step']:,}{told}")
+        tell_end(result, recipe.train.output_dir)
     return STOPPED.get(result.stopped_by or "", 0)
+
+
+def tell_end(result: TrainResult, folder: str) -> None:
+    """What was trained, and how good it is."""
+    why = "" if result.stopped_by is None else f" ({result.stopped_by})"
+    steps = "1 step" if result.step == 1 else f"{result.step:,} steps"
+    print(f"trained {steps}{why}; the model is in {folder}")
+    if result.best is not None:
+        name, best = result.best["name"], result.best["value"]
+        kept = result.metrics.get(name, best)
+        told = "" if kept == best else f"; of the model that was kept: {kept:.4f}"
+        print(f"best {name}: {best:.4f} at step {result.best['step']:,}{told}")
 
 
 def prove(recipe, json: bool) -> int:

@@ -63,10 +63,10 @@ class Batches:
         lengths, bare = [], []
         for number in range(len(self.rows)):
             examples = self.encode(number)
-            told = {name for example in examples for name in example.labels}
+            targets = {name for example in examples for name in example.labels}
             if number == 0:
-                first = told
-            elif told != first:  # in one batch they would have nothing in common
+                first = targets
+            elif targets != first:  # in one batch they would have nothing in common
                 columns = ", ".join(self.task.columns.targets)
                 problem = InputError(f"it has other columns to learn from than {self.name_row(0)}, of {columns}")
                 raise located(problem, self.rows[number], number)
@@ -74,8 +74,9 @@ class Batches:
             bare += [number] * any(example.lacks_text for example in examples)
             digest.update(repr([(example.encoded.ids(), example.labels) for example in examples]).encode())
         if bare:
-            told = f"an empty text, the first of them {self.name_row(bare[0])}"
-            log.warning("%d of %d rows have %s: nothing in it tells their label", len(bare), len(lengths), told)
+            place = self.name_row(bare[0])
+            told = "%d of %d rows have an empty text, the first of them %s: nothing in it tells their label"
+            log.warning(told, len(bare), len(lengths), place)
         return lengths, digest.hexdigest()
 
     def encode(self, number: int) -> list[Example]:

@@ -214,9 +214,10 @@ def refuse_no_labels(names: list[str], column: str) -> None:
         raise ConfigError(
             f"labels such as {score!r} are no names but scores: config.num_labels=1 learns them as numbers"
         )
-    for number, name in enumerate(names):
-        other = next((each for each in names[:number] if each.strip() == name.strip()), None)
-        if other is not None:
+    bare: dict[str, str] = {}
+    for name in names:
+        other = bare.setdefault(name.strip(), name)
+        if other != name:
             raise ConfigError(f"the labels {other!r} and {name!r} differ in spaces alone: make them one in the rows")
     if column == "tags" and all(map(str.isdecimal, names)):
         raise ConfigError(
