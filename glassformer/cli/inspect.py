@@ -216,7 +216,7 @@ def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTraine
 def fit(model: PreTrainedModel, weights: Weights) -> Head:
     """What loading `weights` into `model` would find, as far as names, shapes and types tell."""
     from ..checkpoints.load import plan_load
-    from ..models.drawn import learnt_otherwise
+    from ..models.untrained import learnt_otherwise
 
     is_headed = model.base_model is not model
     plan = plan_load(model, weights, model.keymap, prefixed=is_headed, tied=model.tied_names())

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..errors import InputError, nearest
 from ..models.base import PreTrainedModel
 from ..nn.attention import Look, SelfAttention
-from ..nn.stream import Layout
+from ..nn.layout import Layout
 from .places import CROSS, SELF, Heads, attention_of, crossing_layers, heads_by_layer, layer_names, layers_of, matching
 
 STACKS = {"embeddings": "encoder", "encoder": "encoder", "decoder": "decoder"}  # parts that work on the stream

@@ -15,11 +15,11 @@ from ..checkpoints.keymap import KeyMap
 from ..errors import ConfigError, InputError, refuse_unknown
 from ..nn.mask import additive_mask, check_mask, check_tensor
 from .pruning import Prunes
-from .stored import Stored
-from .visible import Visible
+from .pretrained_io import PretrainedIO
+from .inspectable import Inspectable
 
 
-class PreTrainedModel(Prunes, Visible, Stored):
+class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
     """A model of any architecture, body or body with head."""
 
     config_class: ClassVar[type[PretrainedConfig]]

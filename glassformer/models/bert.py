@@ -17,7 +17,7 @@ from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
 from ..nn.mask import check_ids
-from ..nn.stream import Layout
+from ..nn.layout import Layout
 from .base import PreTrainedModel
 from .bert_layers import BertEncoder
 from .body import Body

@@ -28,7 +28,7 @@ from .heads import (
     token_labels,
 )
 from .outputs import BertForPreTrainingOutput, CausalLMOutputWithCrossAttentions
-from .stored import is_made_again
+from .pretrained_io import is_made_again
 
 log = logging.getLogger("glassformer")
 

@@ -11,7 +11,7 @@ from ..nn import bare
 from ..nn.attention import SelfAttention, prune_attention
 from ..nn.cache import Room, own_and_crossed
 from ..nn.feedforward import AddNorm, Intermediate, in_chunks
-from ..nn.stream import Layout
+from ..nn.layout import Layout
 from .body import LayerStack
 
 if TYPE_CHECKING:

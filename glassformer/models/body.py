@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..nn.bare import Copies, is_watched
 from ..nn.cache import Cache
 from ..nn.mask import arrange, check_ids, check_tensor
-from ..nn.stream import Layout
+from ..nn.layout import Layout
 from .base import PreTrainedModel
 from .outputs import BaseModelOutputWithPastAndCrossAttentions, BodyOutput
 

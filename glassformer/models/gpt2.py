@@ -21,7 +21,7 @@ from ..nn.cache import Room, own_and_crossed
 from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project, in_chunks
 from ..nn.mask import check_ids
-from ..nn.stream import Layout
+from ..nn.layout import Layout
 from .base import PreTrainedModel
 from .body import Body, LayerStack
 from .outputs import BaseModelOutputWithPastAndCrossAttentions

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..nn.cache import Cache
 from ..nn.mask import arrange, check_ids, check_tensor
-from ..nn.stream import Layout
+from ..nn.layout import Layout
 from .outputs import BodyOutput
 
 

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..nn.additive import BahdanauAttention, LuongAttention, look
 from ..nn.dropout import Dropout
 from ..nn.linear import Linear
-from ..nn.stream import Layout, lengths_of
+from ..nn.layout import Layout, lengths_of
 from .halves import Asked, DecoderHalf, EncoderHalf, Half
 from .outputs import BodyOutput
 

@@ -85,7 +85,7 @@ class TransformerForSeq2SeqLM(Seq2SeqModel):
         if isinstance(module, nn.LayerNorm):
             module.weight.data.fill_(1.0)
 
-    def draw_missing_weights(self) -> None:
-        super().draw_missing_weights()
+    def initialise_missing_weights(self) -> None:
+        super().initialise_missing_weights()
         if self.encoder.embeddings.pos_encoding is not None:
             self.encoder.embeddings.pos_encoding.fill()

@@ -15,7 +15,7 @@ from ..nn import bare
 from ..nn.cache import Cache
 from ..nn.dropout import Dropout
 from ..nn.position import PositionalEncoding
-from ..nn.stream import Layout
+from ..nn.layout import Layout
 from .body import pack_ids
 from .halves import Asked, DecoderHalf, EncoderHalf, Half
 from .outputs import BodyOutput

@@ -14,7 +14,7 @@ from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project
 from ..nn.mask import check_tensor, hide
 from ..nn.multi_head import MultiHeadAttention, either, per_head
-from ..nn.stream import Layout
+from ..nn.layout import Layout
 
 
 @dataclass

@@ -14,7 +14,7 @@ from ..errors import ConfigError, InputError
 from .cache import Room
 from .dropout import Dropout, drop
 from .linear import Linear
-from .stream import Layout, paired_runs, pays_to_pad
+from .layout import Layout, paired_runs, pays_to_pad
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
 

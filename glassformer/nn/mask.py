@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .stream import Layout
+from .layout import Layout
 
 
 def arrange(

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..models import auto
 from ..models.base import PreTrainedModel
-from ..models.drawn import learnt_otherwise
+from ..models.untrained import learnt_otherwise
 from ..text.auto import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example, label_tensor, padded

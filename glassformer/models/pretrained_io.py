@@ -30,7 +30,7 @@ from ..checkpoints.load import (
 from ..checkpoints.weights import Weights, open_weights, write_weights
 from ..checkpoints.wrapped import unwrapped
 from ..errors import refuse_unknown
-from .drawn import UNTRAINED, learnt_otherwise, remember, remember_made, still_drawn
+from .untrained import UNTRAINED, learnt_otherwise, remember, remember_made, still_untrained
 from .pruning import KINDS, pruned_in
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class ModelType(type):
             return super().__call__(*args, **kwargs)
 
 
-class Stored(nn.Module, metaclass=ModelType):
+class PretrainedIO(nn.Module, metaclass=ModelType):
     """A model that is read from a Hugging Face checkpoint folder and written into one."""
 
     is_body: ClassVar[bool] = False
@@ -66,7 +66,7 @@ class Stored(nn.Module, metaclass=ModelType):
     def __init__(self) -> None:
         super().__init__()
         self.load_report = LoadReport()
-        self._drawn: dict[str, dict[str, Tensor]] = {}  # what `untrained` compares with: parts that the files lacked,
+        self._initialised: dict[str, dict[str, Tensor]] = {}  # what `untrained` compares with: parts that the files lacked,
         self._made: dict[str, dict[str, Tensor]] = {}  # or all parts of a model that was never loaded
 
     @classmethod
@@ -114,7 +114,7 @@ class Stored(nn.Module, metaclass=ModelType):
         settle_labels(config, weights)
 
         model = cls.hollow(config, **model_arguments)
-        if model.base_model is not model and model.needs_drawing(weights, bool(ignore_mismatched_sizes or tolerate)):
+        if model.base_model is not model and model.needs_initialising(weights, bool(ignore_mismatched_sizes or tolerate)):
             hollow = _bodies_are_hollow.set(True)
             try:
                 model = cls(config, **model_arguments)
@@ -131,8 +131,8 @@ class Stored(nn.Module, metaclass=ModelType):
             tolerate=tolerate,
         )
         model.load_report.notes += token_notes(config)
-        model.draw_missing_weights()
-        model.take_over_drawn(weights.metadata.get(UNTRAINED, ""))
+        model.initialise_missing_weights()
+        model.adopt_untrained(weights.metadata.get(UNTRAINED, ""))
         model.config.name_or_path = str(name_or_path)
         model.read_generation_config(folder)
         model.say_what_was_found(name_or_path)
@@ -147,13 +147,13 @@ class Stored(nn.Module, metaclass=ModelType):
         with torch.device("meta"), Unfilled():
             return cls(config, **arguments)
 
-    def needs_drawing(self, weights: Weights, lenient: bool) -> bool:
+    def needs_initialising(self, weights: Weights, lenient: bool) -> bool:
         """Whether the files leave something outside the body that only its own constructor can make."""
         plan = plan_load(self, weights, self.keymap, prefixed=True, tied=self.tied_names())
         loaded = plan.sources.keys()
         return lenient or bool(plan.absent_parts) or any(name not in loaded for name, _ in self.named_buffers())
 
-    def draw_missing_weights(self) -> None:
+    def initialise_missing_weights(self) -> None:
         """Give freshly drawn values to whatever a load left empty, and tie what is tied."""
         tied, drawn = self.tied_names(), {}
         for prefix, module in self.named_modules():
@@ -178,11 +178,11 @@ class Stored(nn.Module, metaclass=ModelType):
         heads = [part for part in self.optional_parts() if not f"{part}.".startswith(self.keymap.prefix)]
         self._made = remember_made(self, [] if self.base_model is self else heads, self.base_model_prefix)
 
-    def take_over_drawn(self, saved: str) -> None:
+    def adopt_untrained(self, saved: str) -> None:
         """Remember which parts were drawn at random: now, or before they were saved."""
         drawn, prefix, before = self.load_report.initialised, self.keymap.prefix, saved.split(", ")
         drawn += [p for p in self.optional_parts() if p.removeprefix(prefix) in before and p not in drawn]
-        self._drawn, self._made = remember(self, drawn), {}
+        self._initialised, self._made = remember(self, drawn), {}
 
     @property
     def is_loaded(self) -> bool:
@@ -198,11 +198,11 @@ class Stored(nn.Module, metaclass=ModelType):
         >>> BertForSequenceClassification(BertConfig()).untrained                              # doctest: +SKIP
         ['bert', 'classifier']
         """
-        return still_drawn(self, self._made) or self.untrained_since_load()
+        return still_untrained(self, self._made) or self.untrained_since_load()
 
     def untrained_since_load(self) -> list[str]:
         """Those of them that the checkpoint lacked."""
-        return [part for part in still_drawn(self, self._drawn) if part in self.load_report.initialised]
+        return [part for part in still_untrained(self, self._initialised) if part in self.load_report.initialised]
 
     def say_what_was_found(self, name_or_path: str | Path) -> None:
         report, name = self.load_report, type(self).__name__

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from glassformer import InputError
 from glassformer.nn.mask import arrange, check_ids
-from glassformer.nn.stream import Layout, paired_runs
+from glassformer.nn.layout import Layout, paired_runs
 
 spans = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), min_size=1, max_size=6)
 

@@ -27,7 +27,7 @@ def sample(parameter: Tensor) -> Tensor:
 
 
 def remember(model: nn.Module, parts: Sequence[str]) -> dict[str, dict[str, Tensor]]:
-    """What `still_drawn` needs: for every part, its parameters as they are now."""
+    """What `still_untrained` needs: for every part, its parameters as they are now."""
     return {
         part: {name: sample(value) for name, value in model.named_parameters() if f"{name}.".startswith(f"{part}.")}
         for part in parts
@@ -42,7 +42,7 @@ def remember_made(model: nn.Module, heads: Sequence[str], body: str) -> dict[str
     return {body: {name: sample(value) for name, value in parameters.items()}, **remember(model, heads)}
 
 
-def still_drawn(model: nn.Module, drawn: dict[str, dict[str, Tensor]]) -> list[str]:
+def still_untrained(model: nn.Module, drawn: dict[str, dict[str, Tensor]]) -> list[str]:
     """The parts none of whose parameters has changed."""
     now = dict(model.named_parameters())
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..explain.places import Heads
 
 
-class Visible:
+class Inspectable:
     """A model that can be looked into while it runs."""
 
     def capture(
