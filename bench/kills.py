@@ -23,8 +23,8 @@ import torch
 
 import glassformer
 from glassformer import BertConfig, BertForSequenceClassification, BertTokenizer, TextClassification, TrainSettings
-from glassformer.train import state
-from glassformer.train.log import LOG, read_log
+from glassformer.train import checkpoint
+from glassformer.train.reporting.run_log import LOG, read_log
 from glassformer.train.trainer import Trainer
 
 WORDS = "the a cat dog film park music city good bad fine dull saw liked left found was is in of".split()
@@ -80,16 +80,16 @@ def kill_one(folder: Path, after: float) -> None:
 
 def read_everything(folder: Path) -> int:
     """Load every checkpoint as it would be loaded; the step of the newest."""
-    found = state.checkpoints_in(folder)
-    for checkpoint in found.values():
-        state.read_checkpoint(checkpoint)
-        glassformer.AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    found = checkpoint.checkpoints_in(folder)
+    for path in found.values():
+        checkpoint.read_checkpoint(path)
+        glassformer.AutoModelForSequenceClassification.from_pretrained(path)
     return max(found, default=0)
 
 
 def differing(one: Trainer, other: Trainer) -> list[str]:
-    mine, theirs = state.optimizer_tensors(one.optimizer), state.optimizer_tensors(other.optimizer)
-    return state.differing_weights(one.model, other.model) + [
+    mine, theirs = checkpoint.optimizer_tensors(one.optimizer), checkpoint.optimizer_tensors(other.optimizer)
+    return checkpoint.differing_weights(one.model, other.model) + [
         name for name in mine if not torch.equal(mine[name], theirs[name])
     ]
 
@@ -122,7 +122,7 @@ def main() -> int:
             "checkpoints that could not be read": 0,  # one would have ended this script
             "steps that were done after each kill, first and last": [steps[0], steps[-1]],
             "never back by more than": max(a - b for a, b in zip([0, *steps], steps, strict=False)),
-            "tensors compared": len(whole.model.state_dict()) + len(state.optimizer_tensors(whole.optimizer)),
+            "tensors compared": len(whole.model.state_dict()) + len(checkpoint.optimizer_tensors(whole.optimizer)),
             "tensors that differ": len(differing(whole, last)),
             "logged losses are equal": losses(folder / "whole") == losses(folder / "killed"),
             "leftovers": [path.name for path in (folder / "killed").glob(".*")],

@@ -11,7 +11,7 @@ import time
 import torch
 
 import glassformer
-from glassformer.tasks.base import Task
+from glassformer.tasks.task import Task
 from glassformer.train.batches import Batches
 from glassformer.train.optimizer import AdamW
 from glassformer.train.step import take_step

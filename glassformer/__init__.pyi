@@ -1,12 +1,12 @@
 """What type checkers see: every public name, imported as it is. A test keeps it equal to `__all__`."""
 
 from .checkpoints.config import PretrainedConfig as PretrainedConfig
+from .data.file_row import Row as Row
 from .data.labels import class_weights as class_weights
 from .data.labels import count_labels as count_labels
 from .data.labels import make_label2id as make_label2id
-from .data.parallel import read_parallel as read_parallel
+from .data.parallel_text import read_parallel as read_parallel
 from .data.readers import read_rows as read_rows
-from .data.row import Row as Row
 from .data.shuffle import shuffled as shuffled
 from .data.shuffle import split as split
 from .errors import (
@@ -241,23 +241,23 @@ from .nn.multi_head import ScaledDotProductAttention as ScaledDotProductAttentio
 from .nn.norm import LayerNorm as LayerNorm
 from .nn.position import PositionalEncoding as PositionalEncoding
 from .nn.quantize import quantize as quantize
-from .tasks.base import Task as Task
 from .tasks.feature_extraction import FeatureExtraction as FeatureExtraction
-from .tasks.fill_mask import FillMask as FillMask
-from .tasks.masked_language_modeling import MaskedLanguageModeling as MaskedLanguageModeling
+from .tasks.generation.summarization import Summarization as Summarization
+from .tasks.generation.text_generation import TextGeneration as TextGeneration
+from .tasks.generation.translation import Translation as Translation
+from .tasks.language_modeling.fill_mask import FillMask as FillMask
+from .tasks.language_modeling.masked_language_modeling import MaskedLanguageModeling as MaskedLanguageModeling
+from .tasks.language_modeling.pre_training import PreTraining as PreTraining
 from .tasks.multiple_choice import MultipleChoice as MultipleChoice
 from .tasks.next_sentence import NextSentence as NextSentence
 from .tasks.pipeline import Pipeline as Pipeline
 from .tasks.pipeline import pipeline as pipeline
-from .tasks.pre_training import PreTraining as PreTraining
 from .tasks.question_answering import QuestionAnswering as QuestionAnswering
-from .tasks.sentence_encoder import SentenceEncoder as SentenceEncoder
-from .tasks.sentence_similarity import SentenceSimilarity as SentenceSimilarity
-from .tasks.summarization import Summarization as Summarization
+from .tasks.sentences.sentence_encoder import SentenceEncoder as SentenceEncoder
+from .tasks.sentences.sentence_similarity import SentenceSimilarity as SentenceSimilarity
+from .tasks.task import Task as Task
 from .tasks.text_classification import TextClassification as TextClassification
-from .tasks.text_generation import TextGeneration as TextGeneration
 from .tasks.token_classification import TokenClassification as TokenClassification
-from .tasks.translation import Translation as Translation
 from .tasks.zero_shot_classification import ZeroShotClassification as ZeroShotClassification
 from .text.auto import AutoTokenizer as AutoTokenizer
 from .text.bert import BertTokenizer as BertTokenizer
@@ -295,7 +295,7 @@ from .train.schedule import get_linear_schedule_with_warmup as get_linear_schedu
 from .train.schedule import get_polynomial_decay_schedule_with_warmup as get_polynomial_decay_schedule_with_warmup
 from .train.schedule import get_scheduler as get_scheduler
 from .train.schedule import get_wsd_schedule as get_wsd_schedule
-from .train.settings import TrainSettings as TrainSettings
+from .train.train_settings import TrainSettings as TrainSettings
 from .train.trainer import Trainer as Trainer
 
 __version__: str

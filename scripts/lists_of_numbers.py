@@ -9,7 +9,7 @@ import random
 import sys
 from pathlib import Path
 
-from glassformer.data.spoken import number_in_chinese, number_in_english
+from glassformer.data.number_words import number_in_chinese, number_in_english
 
 LENGTHS = range(2, 10)  # numbers in a list
 PARTS = {"test": 800, "train": 20_000}

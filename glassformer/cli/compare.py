@@ -46,11 +46,11 @@ def compare(
         set: A field for all recipes; --FIELD=VALUE is the same.
         json: Print the comparison as JSON.
     """
-    from ..train.compare import Stopped, write_comparison
-    from ..train.compare import compare as run
-    from ..train.ranks import speaks
-    from ..train.recipe import make_recipe, put_all
-    from ..train.recipe_text import read_recipe
+    from ..train.distributed import speaks
+    from ..train.recipes.recipe import make_recipe, put_all
+    from ..train.recipes.recipe_text import read_recipe
+    from ..train.reporting.compare_runs import Stopped, write_comparison
+    from ..train.reporting.compare_runs import compare as run
 
     names = [Path(each).stem for each in recipes]
     if len({*names}) < len(names):
@@ -123,8 +123,8 @@ def last_name(setting: str) -> str:
 
 
 def show(comparison, folder: Path) -> None:
-    from ..train.comparison_page import in_words, length_rows, signed
-    from ..train.log import duration
+    from ..train.reporting.run_comparison_page import in_words, length_rows, signed
+    from ..train.reporting.run_log import duration
 
     metrics, main = comparison.of_all_rows, comparison.main_metric
     header = (*comparison.headings, *metrics, f"{main} difference", "time", "tokens", "trained parameters")

@@ -16,7 +16,7 @@ from . import demo_model
 from .show import print_heading, print_json, print_table
 
 if TYPE_CHECKING:
-    from ..tasks.translation import Translation
+    from ..tasks.generation.translation import Translation
 
 EXAMPLES = (
     "the twenty first of march nineteen eighty four",
@@ -139,7 +139,7 @@ def spelt(text: str) -> str:
 
 def warn(task: Translation, text: str) -> None:
     """Say what of a text the model did not read, and which words it cannot know."""
-    from ..data.spoken import unknown_words
+    from ..data.number_words import unknown_words
 
     (example,) = task.encode({"source": text})
     if example.encoded.truncated:

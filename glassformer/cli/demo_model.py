@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from ..data.spoken import Pair
-    from ..tasks.translation import Translation
+    from ..data.number_words import Pair
+    from ..tasks.generation.translation import Translation
 
 MEANINGS, HELD_OUT, WATCHED = 5000, 600, 100
 SHAPE = {"hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 256}
@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
 
 def corpus() -> tuple[list[Pair], list[Pair], list[Pair]]:
     """Pairs to learn from, pairs to watch the training by, and pairs to judge it by in the end."""
-    from ..data.spoken import spoken_pairs
+    from ..data.number_words import spoken_pairs
 
     learnt, held_out = spoken_pairs(MEANINGS, HELD_OUT)
     return learnt, held_out[:WATCHED], held_out[WATCHED:]
@@ -57,7 +57,7 @@ def write_corpus(folder: Path, learnt: list[Pair], judged: list[Pair]) -> None:
 def ready_made(folder: Path, again: bool) -> Translation | None:
     """The model that an earlier demo left, unless another one is wanted."""
     from .. import Translation
-    from ..train.state import checkpoints_in
+    from ..train.checkpoint import checkpoints_in
 
     if again:
         for checkpoint in checkpoints_in(folder).values():
@@ -113,8 +113,8 @@ def rows_of(pairs: list[Pair]) -> list[dict[str, str]]:
 
 def judge(task: Translation, pairs: list[Pair]) -> float:
     """The share of pairs whose translation is right to the letter."""
+    from ..tasks.inference import answers
     from ..tasks.metrics import exact_match
-    from ..tasks.run import answers
 
     said = answers(task, [pair.source for pair in pairs], finish=task.predict)
     return exact_match(list(said), [pair.target for pair in pairs])["exact_match"]

@@ -14,8 +14,8 @@ from .show import counted, print_json
 
 if TYPE_CHECKING:
     from ..data.readers import Rows
-    from ..tasks.embedding import Embedding
-    from ..tasks.sentence_encoder import SentenceEncoder
+    from ..tasks.sentences.sentence_embedding import Embedding
+    from ..tasks.sentences.sentence_encoder import SentenceEncoder
 
 log = logging.getLogger("glassformer")
 
@@ -94,7 +94,7 @@ def load(model: str, device: str | None, dtype: str = "float32") -> SentenceEnco
 
 def task_of(encoder: SentenceEncoder, prompt_name: str | None) -> Embedding:
     """Texts to vectors as `encoder.encode` makes them: a text that is too long is cut, and that is told."""
-    from ..tasks.embedding import Embedding
+    from ..tasks.sentences.sentence_embedding import Embedding
 
     return Embedding(encoder, prompt=encoder.prompt(prompt_name, None))
 

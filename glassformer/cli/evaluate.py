@@ -53,7 +53,7 @@ def evaluate(
         option: An option of the task, as [options] of a recipe has it. Can be given several times.
         json: Print JSON.
     """
-    from ..data.parallel import read_parallel
+    from ..data.parallel_text import read_parallel
     from ..tasks.registry import task_class
     from ..train.evaluation import evaluate as measure
 

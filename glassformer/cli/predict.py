@@ -23,9 +23,9 @@ from .reading import Reading, answered, count_of, items_of
 from .show import counted, print_json
 
 if TYPE_CHECKING:
+    from ..data.file_row import Row, Skipped
     from ..data.readers import Rows
-    from ..data.row import Row, Skipped
-    from ..tasks.base import Task
+    from ..tasks.task import Task
 
 log = logging.getLogger("glassformer")
 
@@ -206,7 +206,7 @@ def load(
 
 
 def answer_texts(worker: Task, given: list[Any], budget: int | None, as_json: bool) -> int:
-    from ..tasks.run import BUDGET, answers
+    from ..tasks.inference import BUDGET, answers
 
     found = list(answers(worker, given, budget=budget or BUDGET, numbered=len(given) > 1))
     if as_json:
@@ -231,7 +231,7 @@ class Job:
     """All rows of files through one task."""
 
     def __init__(self, worker: Task, rows: Rows, on_bad: str, budget: int | None, limit: int | None) -> None:
-        from ..data.row import Skipped
+        from ..data.file_row import Skipped
 
         self.worker, self.rows, self.on_bad, self.budget, self.limit = worker, rows, on_bad, budget, limit
         self.skipped: Skipped = Skipped()

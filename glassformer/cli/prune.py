@@ -16,7 +16,7 @@ from .show import print_heading, print_json, print_table
 
 if TYPE_CHECKING:
     from ..explain.importance import Head, Point
-    from ..tasks.base import Task
+    from ..tasks.task import Task
 
 TIMED, ENOUGH = 3, 1.0  # passes over the rows, and seconds, at the least; of all passes the fastest counts
 
@@ -80,7 +80,7 @@ def prune(
         raise InputError(f"--output {output} exists and is not empty")
     from ..explain import importance
     from ..tasks.registry import task_class
-    from ..train.state import write_model
+    from ..train.checkpoint import write_model
 
     kind = task_class(task)
     files = [Reading(file, column, format, header, delimiter, quotes) for file in (data, eval) if file]
@@ -129,7 +129,7 @@ def measured(tasks: dict[str, Task], rows: list[Any]) -> dict[str, dict[str, flo
 
     They take turns, for a machine is not equally fast at all times.
     """
-    from ..tasks.run import answers
+    from ..tasks.inference import answers
     from ..train.evaluation import evaluate
 
     found = {name: evaluate(task, rows) for name, task in tasks.items()}

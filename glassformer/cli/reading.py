@@ -13,9 +13,9 @@ from tyro.conf import UseAppendAction, arg
 from ..errors import DataError, GlassformerError, InputError, nearest
 
 if TYPE_CHECKING:
+    from ..data.file_row import Row
     from ..data.readers import Rows
-    from ..data.row import Row
-    from ..tasks.base import Task
+    from ..tasks.task import Task
 
 SWITCH = {"guess": None, "yes": True, "no": False}
 COUNTED = ("txt", "jsonl")  # formats with a row in each line, which can be counted beforehand
@@ -155,7 +155,7 @@ def answered(
     A bad row, whether the reader or the task refuses it, is handed to `bad`, after the rows before it have been
     answered. If that does not raise, work goes on behind it.
     """
-    from ..tasks.run import BUDGET, answers
+    from ..tasks.inference import BUDGET, answers
 
     feed = Feed(items, first)
     while not feed.is_over:

@@ -17,9 +17,9 @@ from .show import print_heading, print_json, print_table
 if TYPE_CHECKING:
     import numpy
 
+    from ..data.file_row import Row
     from ..data.readers import Rows
-    from ..data.row import Row
-    from ..tasks.sentence_encoder import SentenceEncoder
+    from ..tasks.sentences.sentence_encoder import SentenceEncoder
 
 CHECKED = 8  # texts whose vectors are computed again to see that an index belongs to its corpus and model
 ROUNDING = 1e-3  # how far such a vector may be away, as a part of its length
@@ -119,7 +119,7 @@ def print_hits(queries: Sequence[str], hits: list[list[dict[str, Any]]]) -> None
 
 def make_index(encoder: SentenceEncoder, rows: Rows, index: str, about: dict[str, Any], restart: bool) -> None:
     """Write the vectors of the corpus, with the prompt for what is searched if the model has one."""
-    from ..tasks.sentence_encoder import DOCUMENT
+    from ..tasks.sentences.sentence_encoder import DOCUMENT
     from .vectors import check_name
 
     check_name(index)

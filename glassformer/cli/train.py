@@ -50,8 +50,8 @@ def train(
         check_resume: Prove that resuming is exact: train six steps with and without a break, and compare every bit.
         json: Print the result as JSON.
     """
-    from ..train.recipe import fill_in, make_recipe, put_all
-    from ..train.recipe_text import as_toml, read_recipe
+    from ..train.recipes.recipe import fill_in, make_recipe, put_all
+    from ..train.recipes.recipe_text import as_toml, read_recipe
 
     is_file = what.endswith(".toml")
     if not is_file and Path(f"{what}.toml").exists():
@@ -67,8 +67,8 @@ def train(
     if check_resume:
         return prove(recipe, json)
 
-    from ..train.build import build
-    from ..train.state import refuse_used
+    from ..train.checkpoint import refuse_used
+    from ..train.recipes.build import build
 
     refuse_used(Path(recipe.train.output_dir), resume)  # before rows and weights are read
     trainer = build(recipe)
@@ -97,8 +97,8 @@ def tell_end(result: TrainResult, folder: str) -> None:
 
 
 def prove(recipe, json: bool) -> int:
-    from ..train.proof import check_resume
-    from ..train.ranks import speaks
+    from ..train.distributed import speaks
+    from ..train.recipes.check_resume import check_resume
 
     proof = check_resume(recipe)
     if not speaks():

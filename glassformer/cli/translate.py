@@ -14,7 +14,7 @@ from ..errors import InputError
 from .show import print_json
 
 if TYPE_CHECKING:
-    from ..tasks.translation import Translation
+    from ..tasks.generation.translation import Translation
 
 ON_A_PAGE = 20  # texts
 NOTES = {"truncated": "were cut", "unfinished": "ran out of room", "empty": "are empty, and stay so"}
@@ -57,7 +57,7 @@ def translate(
         heads: With --picture: each layer and head of one kind, cross, encoder or decoder, in place of the mean.
         json: Print JSON.
     """
-    from ..tasks.translation import Translation
+    from ..tasks.generation.translation import Translation
 
     check_looks(page, picture, heads)
     rows = rows_of(texts, input)
@@ -122,7 +122,7 @@ def rows_of(texts: tuple[str, ...], input: str) -> Iterable[dict[str, str]]:
 def translated(task: Translation, rows: Iterable[dict[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every text and its answer, as soon as it is there; an empty line has an empty one, so that lines keep their
     places."""
-    from ..tasks.run import answers
+    from ..tasks.inference import answers
 
     waiting: deque[str] = deque()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import DataError, InputError, nearest, spelt
 from ..text.inputs import describe
-from .row import Row
+from .file_row import Row
 
 Wanted = dict[str, str | int]  # the name that a task uses -> the file's column, by name or number
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ..errors import DataError
 from .columns import Wanted, positions_of
+from .file_row import Row, fault_at
 from .lines import lines_of
-from .row import Row, fault_at
 from .sources import Source
 
 DOCUMENT_START = "-DOCSTART-"  # the line with which CoNLL-2003 begins a document; no sentence

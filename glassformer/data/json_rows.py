@@ -13,8 +13,8 @@ from typing import Any
 from ..errors import DataError
 from ..text.inputs import describe
 from .columns import Wanted, pick
+from .file_row import Row, fault_at
 from .lines import document_of, lines_of
-from .row import Row, fault_at
 from .sources import Source
 from .squad import questions_of
 

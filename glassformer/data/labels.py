@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import DataError, InputError, spelt, suggests
 from ..text.inputs import describe
 from .columns import WHOLE, missing
-from .row import Row
+from .file_row import Row
 from .sources import FORMAT_OF, suffix_of
 
 MOST_LABELS = 10_000

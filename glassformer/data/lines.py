@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from ..checkpoints.files import LFS_POINTER, reason_of
 from ..errors import DataError
-from .row import fault_at
+from .file_row import fault_at
 from .sources import Source
 
 LONGEST_LINE = 64 * 2**20  # bytes: more in one line is no line of text

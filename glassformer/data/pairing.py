@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
-from .corpus import Corpus
+from .document_corpus import Corpus
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？；])(?![”’」』）])")
 FOLLOWS, OTHER = 0, 1  # the labels of next-sentence pairs

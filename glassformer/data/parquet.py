@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..errors import DataError, InputError
 from .columns import Wanted, positions_of
-from .row import Row
+from .file_row import Row
 from .sources import Source
 
 BATCH = 1000

@@ -26,10 +26,10 @@ from ..errors import DataError, InputError, spelt, suggests
 from ..text.inputs import describe
 from .columns import Wanted, check, check_names, pick, read_needed, read_types, read_wanted
 from .conll import read_conll
+from .file_row import Row, Skipped
 from .json_rows import read_json, read_jsonl
 from .lines import lines_of
 from .parquet import read_parquet
-from .row import Row, Skipped
 from .sources import Source, find_sources
 from .tables import Table, read_table
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import DataError
 from ..text.inputs import describe
-from .row import Row, fault_at
+from .file_row import Row, fault_at
 from .sources import Source
 
 

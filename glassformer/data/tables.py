@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ..errors import DataError, InputError, spelt
 from ..text.inputs import describe
 from .columns import Wanted, positions_of
+from .file_row import Row, fault_at
 from .lines import LONGEST_LINE, Line, lines_of
-from .row import Row, fault_at
 from .sources import Source
 
 Record = tuple[int, list[str] | DataError]  # the number of its first line, and its fields or why there are none

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ..errors import InputError, nearest
 from ..models.seq2seq import Seq2SeqModel
-from ..tasks.run import evaluating
-from ..tasks.text_to_text import TextToText
+from ..tasks.generation.text_to_text import TextToText
+from ..tasks.inference import evaluating
 from .reading import spelt
 
 KINDS = {

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ..errors import InputError, nearest
 from ..models.base import PreTrainedModel
-from ..tasks.base import Task
+from ..tasks.inference import evaluating
 from ..tasks.progress import watched
-from ..tasks.run import evaluating
+from ..tasks.task import Task
 from ..train.batches import Batches
 from ..train.evaluation import evaluate, summed
 from .patch import patched

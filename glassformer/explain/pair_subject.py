@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..models.outputs import BodyOutput
-from ..tasks.text_to_text import TextToText
+from ..tasks.generation.text_to_text import TextToText
 from .places import CROSS, SELF, crossing_layers, layers_of
 from .reading import Part, Reading, Side, Words, side_of
 from .subject import Subject

@@ -50,7 +50,7 @@ class Subject:
         """A model that reads one text, or an encoder-decoder."""
         if not model.config.is_encoder_decoder:
             return Subject(model, tokenizer)
-        from ..tasks.translation import Translation
+        from ..tasks.generation.translation import Translation
         from .pair_subject import pair_subject
 
         return pair_subject(Translation(model, tokenizer))
@@ -60,7 +60,7 @@ class Subject:
         """A checkpoint with the head that it was trained with, or without one."""
         config = auto.AutoConfig.from_pretrained(name)
         if config.is_encoder_decoder:
-            from ..tasks.translation import Translation
+            from ..tasks.generation.translation import Translation
             from .pair_subject import pair_subject
 
             return pair_subject(Translation.from_pretrained(name), Path(name).name)

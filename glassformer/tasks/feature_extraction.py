@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from ..text.options import one_of
-from .base import Task
 from .batch import Batch, Example
-from .options import CutOptions
-from .rows import Columns, Row
+from .inputs import Columns, Row
+from .task import Task
+from .task_options import CutOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .base import Task
 from .batch import Batch, Example, group_sizes, grouped, told_cut
+from .inputs import Columns, Row
 from .metrics import ratio
-from .options import CutOptions
-from .rows import Columns, Row
+from .task import Task
+from .task_options import CutOptions
 
 
 class MultipleChoice(Task):

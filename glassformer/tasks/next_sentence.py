@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .base import Task
 from .batch import Batch, Example, told_cut
+from .inputs import Columns, Row
 from .metrics import classification
-from .options import CutOptions
-from .rows import Columns, Row
+from .task import Task
+from .task_options import CutOptions
 
 LABELS = ("IsNext", "NotNext")  # in the order in which BERT was trained
 

@@ -21,12 +21,12 @@ from ..models.base import PreTrainedModel
 from ..text.auto import AutoTokenizer
 from ..text.options import whole
 from ..text.tokenizer import PreTrainedTokenizer
-from .base import Task
+from .inference import answers
 from .progress import watched
 from .registry import task_class, task_of
-from .run import answers
-from .sentence_encoder import SentenceEncoder
-from .sentence_similarity import SentenceSimilarity
+from .sentences.sentence_encoder import SentenceEncoder
+from .sentences.sentence_similarity import SentenceSimilarity
+from .task import Task
 
 log = logging.getLogger("glassformer")
 

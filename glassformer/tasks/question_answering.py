@@ -15,11 +15,11 @@ from ..errors import InputError, spelt
 from ..text.encoding import Row as Encoded
 from ..text.inputs import describe
 from ..text.options import whole
-from .base import Task
 from .batch import Batch, Example, told_cut
+from .inputs import Columns, Row
 from .metrics import answer_scores
-from .options import Options, some, switch
-from .rows import Columns, Row
+from .task import Task
+from .task_options import Options, some, switch
 
 log = logging.getLogger("glassformer")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from .base import Task
+    from .task import Task
 
 TASKS = {
     "text-classification": "text_classification.TextClassification",
@@ -16,13 +16,13 @@ TASKS = {
     "question-answering": "question_answering.QuestionAnswering",
     "multiple-choice": "multiple_choice.MultipleChoice",
     "next-sentence": "next_sentence.NextSentence",
-    "fill-mask": "fill_mask.FillMask",
-    "masked-language-modeling": "masked_language_modeling.MaskedLanguageModeling",
-    "pre-training": "pre_training.PreTraining",
-    "text-generation": "text_generation.TextGeneration",
-    "translation": "translation.Translation",
-    "summarization": "summarization.Summarization",
-    "sentence-similarity": "sentence_similarity.SentenceSimilarity",
+    "fill-mask": "language_modeling.fill_mask.FillMask",
+    "masked-language-modeling": "language_modeling.masked_language_modeling.MaskedLanguageModeling",
+    "pre-training": "language_modeling.pre_training.PreTraining",
+    "text-generation": "generation.text_generation.TextGeneration",
+    "translation": "generation.translation.Translation",
+    "summarization": "generation.summarization.Summarization",
+    "sentence-similarity": "sentences.sentence_similarity.SentenceSimilarity",
     "feature-extraction": "feature_extraction.FeatureExtraction",
     "zero-shot-classification": "zero_shot_classification.ZeroShotClassification",
 }
@@ -64,7 +64,7 @@ def full_name(name: str) -> str:
 
 def task_class(name: str) -> type[Task]:
     """The task of a name or alias."""
-    module, _, kind = TASKS[full_name(name)].partition(".")
+    module, _, kind = TASKS[full_name(name)].rpartition(".")
     return getattr(importlib.import_module(f".{module}", __package__), kind)
 
 

@@ -16,11 +16,11 @@ from ..data.labels import find_label
 from ..errors import InputError, nearest
 from ..text.inputs import describe
 from ..text.options import one_of
-from .base import Task
 from .batch import Batch, Example, told_cut
+from .inputs import Columns, Row
 from .metrics import by_label, classification, correlation, multi_label
-from .options import CutOptions, some
-from .rows import Columns, Row
+from .task import Task
+from .task_options import CutOptions, some
 
 FUNCTIONS = {"softmax": lambda logits: logits.softmax(-1), "sigmoid": torch.sigmoid, "none": lambda logits: logits}
 

@@ -15,11 +15,11 @@ from ..errors import InputError, nearest
 from ..nn.loss import IGNORED
 from ..text.inputs import describe
 from ..text.options import one_of, whole
-from .base import Task
 from .batch import Batch, Example
+from .inputs import Columns, Row
 from .metrics import begins, entity_scores, split_tag
-from .options import Options, switch
-from .rows import Columns, Row
+from .task import Task
+from .task_options import Options, switch
 
 STRATEGIES = ("none", "simple", "first", "average", "max")
 OUTSIDE = "O"

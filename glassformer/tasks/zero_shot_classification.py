@@ -12,10 +12,10 @@ from torch import Tensor
 from ..errors import InputError, spelt
 from ..models.base import PreTrainedModel
 from ..text.tokenizer import PreTrainedTokenizer
-from .base import Task
 from .batch import Example, told_cut
-from .options import CutOptions, switch, texts
-from .rows import Columns, Row
+from .inputs import Columns, Row
+from .task import Task
+from .task_options import CutOptions, switch, texts
 
 
 @dataclass(frozen=True, kw_only=True)

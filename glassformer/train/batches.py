@@ -11,13 +11,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..data.corpus import Pieces
-from ..data.row import Row as FileRow
+from ..data.document_corpus import Pieces
+from ..data.file_row import Row as FileRow
 from ..data.shuffle import shuffle
 from ..errors import GlassformerError, InputError
-from ..tasks.base import Task
 from ..tasks.batch import Batch, Example
-from ..tasks.run import located
+from ..tasks.inference import located
+from ..tasks.task import Task
 
 log = logging.getLogger("glassformer")
 

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..tasks.base import Task
 from ..tasks.batch import Batch, Example
+from ..tasks.task import Task
 from ..text.options import between, one_of
 
 LOWEST = -1e30  # of scores: those of padding are lower, and would be infinite when they are divided

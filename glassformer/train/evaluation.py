@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from ..errors import GlassformerError, InputError
-from ..tasks.base import Task
-from ..tasks.run import answers, evaluating, located
+from ..tasks.inference import answers, evaluating, located
+from ..tasks.task import Task
 from ..text.options import whole
 from .batches import Batches
-from .ranks import ALONE, Ranks
+from .distributed import ALONE, Ranks
 
 
 def evaluate(

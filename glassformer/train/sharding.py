@@ -18,8 +18,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..errors import InputError
-from ..tasks.base import Task
-from .ranks import Ranks, heard_among
+from ..tasks.task import Task
+from .distributed import Ranks, heard_among
 
 
 class Shell(nn.Module):

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from ..errors import TrainingError
-from ..tasks.base import Task
 from ..tasks.batch import Batch, Example
-from .ranks import ALONE, Ranks, heard_among
+from ..tasks.task import Task
+from .distributed import ALONE, Ranks, heard_among
 
 SHOWN_ROWS = 8
 LEAST_SCALE = 1e-4  # of fp16: what is not finite at a smaller one does not come from the scale

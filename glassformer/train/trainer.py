@@ -20,14 +20,18 @@ from ..checkpoints.files import make_folder, write_atomically
 from ..errors import CheckpointError, GlassformerError, InputError, suggests
 from ..models.base import PreTrainedModel
 from ..models.parameters import count_parameters
-from ..tasks.base import Task
-from . import state
+from ..tasks.task import Task
+from . import checkpoint
 from .batches import Batches
 from .distill import Distillation, DistillSettings
+from .distributed import ALONE, Ranks, join_ranks
 from .evaluation import judge, judging_batches
-from .log import RunLog
 from .optimizer import AdamW, parameter_groups
-from .preparing import (
+from .randomness import load_random_state, random_state, seed_all, untouched_random_numbers
+from .reporting.report import write_report
+from .reporting.run_log import RunLog
+from .result import RESULT, Progress, TrainResult
+from .setup import (
     check_end,
     choose_device,
     freeze_parts,
@@ -37,14 +41,10 @@ from .preparing import (
     signals,
     smoothed,
 )
-from .randomness import load_random_state, random_state, seed_all, untouched_random_numbers
-from .ranks import ALONE, Ranks, join_ranks
-from .report import write_report
-from .result import RESULT, Progress, TrainResult
-from .settings import TrainSettings
 from .sharding import Sharded
 from .step import StepResult, take_step, telling_step
-from .streaming import StreamedBatches
+from .streamed_batches import StreamedBatches
+from .train_settings import TrainSettings
 
 log = logging.getLogger("glassformer")
 
@@ -140,13 +140,13 @@ class Trainer:
     def claim_folder(self, resume: bool, held: contextlib.ExitStack) -> None:
         """Make the folder this run's own, until what is held is let go."""
         if self.progress.step == 0:
-            state.refuse_used(self.folder, resume)
-        held.enter_context(state.claimed(make_folder(self.folder)))
-        state.remove_leftovers(self.folder)
+            checkpoint.refuse_used(self.folder, resume)
+        held.enter_context(checkpoint.claimed(make_folder(self.folder)))
+        checkpoint.remove_leftovers(self.folder)
 
     def begin(self, resume: bool | str | os.PathLike) -> None:
         """Start from the same weights on all ranks, or from where a checkpoint stands."""
-        found = state.checkpoints_in(self.folder)
+        found = checkpoint.checkpoints_in(self.folder)
         if resume is True and found:
             *older, newest = found.values()
             try:
@@ -296,10 +296,10 @@ class Trainer:
         ended = stopped_by in (None, "early stopping")
         metrics = self.metrics
         if ended and self.settings.load_best_model_at_end and progress.best is not None:
-            state.load_model(self.folder / f"checkpoint-{progress.best['step']}", self.task)
+            checkpoint.load_model(self.folder / f"checkpoint-{progress.best['step']}", self.task)
             metrics = progress.best["metrics"]
         if ended and self.settings.average_checkpoints is not None:
-            state.load_average(self.folder, self.settings.average_checkpoints, self.task)
+            checkpoint.load_average(self.folder, self.settings.average_checkpoints, self.task)
             metrics = self.evaluate() if self.eval_rows else metrics
         if progress.step and hasattr(self.task.model, "load_report"):
             self.task.model.load_report.initialised.clear()  # a head that was drawn has learnt now
@@ -322,7 +322,7 @@ class Trainer:
 
     def write_end(self, model: nn.Module, result: TrainResult) -> None:
         """The trained model, how its training went, and last the file that says that it is done."""
-        state.write_model(self.folder, self.task, model)
+        checkpoint.write_model(self.folder, self.task, model)
         if self.settings.report:
             write_report(self.folder, self.task, self.settings, result)
         write_atomically(self.folder / RESULT, json.dumps(vars(result), indent=2) + "\n")
@@ -350,18 +350,18 @@ class Trainer:
         }
         model, tensors = self.whole_model(), {}
         if self.ranks.leads or self.sharded is not None:
-            tensors = state.optimizer_tensors(self.optimizer)
+            tensors = checkpoint.optimizer_tensors(self.optimizer)
 
         def write() -> None:
-            state.write_checkpoint(self.folder, progress.step, self.task, model, tensors, values, self.interrupted)
+            checkpoint.write_checkpoint(self.folder, progress.step, self.task, model, tensors, values, self.interrupted)
             best = None if progress.best is None else progress.best["step"]
-            state.remove_old(self.folder, progress.step, self.settings.save_total_limit, best)
+            checkpoint.remove_old(self.folder, progress.step, self.settings.save_total_limit, best)
 
         self.ranks.lead(write)
 
     def load(self, folder: Path) -> None:
         """Go back to the moment of a checkpoint."""
-        tensors, values = state.read_checkpoint(folder)
+        tensors, values = checkpoint.read_checkpoint(folder)
         if values["task"] != self.task.name:
             raise InputError(f"{folder} was training {values['task']}, and this is {self.task.name}")
         before, now = values["settings"], self.all_settings
@@ -370,8 +370,8 @@ class Trainer:
             told = ", ".join(f"{name} {now[name]!r} (was {before[name]!r})" for name in other)
             log.warning("going on with other settings than before: %s", told)
         self.batches.load_state_dict(values["data"])
-        state.load_model(folder, self.task)
-        state.load_optimizer(self.optimizer, tensors)
+        checkpoint.load_model(folder, self.task)
+        checkpoint.load_optimizer(self.optimizer, tensors)
         if values["scaler"] and self.scaler.is_enabled():
             self.scaler.load_state_dict(values["scaler"])
         self.progress = Progress(**{name: values[name] for name in vars(Progress())})
@@ -382,7 +382,7 @@ class Trainer:
             if not (self.folder / name).exists():
                 raise InputError(f"{name}, the best so far, is not in {self.folder}: copy it from {folder.parent}")
         self.metrics = values["metrics"]
-        self.interrupted = (folder / state.INTERRUPTED).exists()
+        self.interrupted = (folder / checkpoint.INTERRUPTED).exists()
         if self.ranks.rank < len(values["random"]):
             load_random_state(values["random"][self.ranks.rank])
         if len(values["random"]) != self.ranks.size:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.train import compare as comparing
-from glassformer.train.comparison_page import comparison_page
+from glassformer.train.reporting import compare_runs as comparing
+from glassformer.train.reporting.run_comparison_page import comparison_page
 from glassformer.train.result import TrainResult
 
 from .test_train import here, run  # noqa: F401  (a fixture)

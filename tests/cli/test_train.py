@@ -12,10 +12,10 @@ import torch
 import glassformer
 from glassformer import ConfigError
 from glassformer.cli import main as command
-from glassformer.train.build import build
-from glassformer.train.recipe import DataSettings, Recipe, make_recipe, names_of, put, put_all
-from glassformer.train.recipe_text import read_recipe
-from glassformer.train.settings import TrainSettings
+from glassformer.train.recipes.build import build
+from glassformer.train.recipes.recipe import DataSettings, Recipe, make_recipe, names_of, put, put_all
+from glassformer.train.recipes.recipe_text import read_recipe
+from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
 from ..train.small import MASKED, ROWS, bert, same, tokenizer, weights

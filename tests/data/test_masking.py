@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.data.corpus import longest_words, words_of
+from glassformer.data.document_corpus import longest_words, words_of
 from glassformer.data.masking import continues_word, mask_tokens, plain_words
 from glassformer.errors import InputError
 from glassformer.nn.loss import IGNORED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.data.corpus import document_of_lines
+from glassformer.data.document_corpus import document_of_lines
 from glassformer.data.packing import chop, pack
 from glassformer.errors import InputError
 

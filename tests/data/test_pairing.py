@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.data.corpus import Corpus
+from glassformer.data.document_corpus import Corpus
 from glassformer.data.pairing import gather_sentences, next_sentence_pair, sentence_order_pair, split_sentences
 from glassformer.errors import InputError
 

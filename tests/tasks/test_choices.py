@@ -7,7 +7,7 @@ import torch
 
 import glassformer
 from glassformer import InputError, MultipleChoice, NextSentence, pipeline
-from glassformer.tasks.run import answers
+from glassformer.tasks.inference import answers
 
 from .conftest import TEXTS, close, theirs
 

@@ -352,7 +352,7 @@ def test_arguments_that_habits_pass(checkpoint):
 
 
 def test_a_hub_name(checkpoint, tmp_path, monkeypatch):
-    from glassformer.tasks.pooling import Dense, Pooling
+    from glassformer.tasks.sentences.pooling import Dense, Pooling
 
     from ..checkpoints.hub_server import HubServer
 

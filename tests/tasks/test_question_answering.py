@@ -10,7 +10,7 @@ import torch
 
 import glassformer
 from glassformer import InputError, QuestionAnswering, pipeline
-from glassformer.tasks.run import answers
+from glassformer.tasks.inference import answers
 
 from .conftest import close, save
 from .tiny import SHAPE, fill

@@ -159,7 +159,7 @@ def test_a_model_that_learnt_several_labels_by_hand_answers_with_them(checkpoint
 def test_evaluation(checkpoint):
     task = glassformer.TextClassification.from_pretrained(checkpoint(KIND, **LABELS))
     rows = [{"text": text, "label": i % 3} for i, text in enumerate(TEXTS)]
-    from glassformer.tasks.run import answers
+    from glassformer.tasks.inference import answers
 
     predicted = list(answers(task, rows, finish=task.predict))
     assert predicted == [task.label_ids[each["label"]] for each in answers(task, rows)]

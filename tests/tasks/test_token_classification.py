@@ -7,7 +7,7 @@ import torch
 
 import glassformer
 from glassformer import InputError, TokenClassification, pipeline
-from glassformer.tasks.run import answers
+from glassformer.tasks.inference import answers
 from glassformer.tasks.token_classification import without_overlaps
 
 from .conftest import TEXTS, close, theirs

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import glassformer
-from glassformer.tasks.base import Task
+from glassformer.tasks.task import Task
 
 from ..models.architectures import tiny_bert
 from ..tasks.tiny import VOCAB

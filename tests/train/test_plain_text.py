@@ -17,12 +17,12 @@ from glassformer.data.pairing import split_sentences
 from glassformer.data.readers import read_rows
 from glassformer.errors import DataError, InputError
 from glassformer.nn.loss import IGNORED
-from glassformer.tasks.base import Task
+from glassformer.tasks.task import Task
 from glassformer.train.batches import Batches
+from glassformer.train.distributed import Ranks
 from glassformer.train.evaluation import evaluate
-from glassformer.train.ranks import Ranks
-from glassformer.train.settings import TrainSettings
 from glassformer.train.step import take_step
+from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
 from .small import NO_DROPOUT, bert, classifier, same, tokenizer, weights, writer
@@ -262,7 +262,7 @@ def test_whole_words_are_hidden_whole(tmp_path):
     for options, groups in (
         ({"mask_whole_words": True}, [["un", "##aff", "##able"], ["play", "##ing"]]),
         (
-            {"mask_whole_words": True, "words": glassformer.data.corpus.longest_words(cut)},
+            {"mask_whole_words": True, "words": glassformer.data.document_corpus.longest_words(cut)},
             [["un", "##aff", "##able"], ["北", "京"], ["天", "安", "门"]],
         ),
     ):

@@ -21,11 +21,11 @@ import glassformer
 from glassformer import LoraConfig, add_lora
 from glassformer.checkpoints import files
 from glassformer.errors import CheckpointError, DamagedFileError, InputError
-from glassformer.train import randomness, state
-from glassformer.train.log import read_log
-from glassformer.train.proof import check_resume
-from glassformer.train.recipe import make_recipe
-from glassformer.train.settings import TrainSettings
+from glassformer.train import checkpoint, randomness
+from glassformer.train.recipes.check_resume import check_resume
+from glassformer.train.recipes.recipe import make_recipe
+from glassformer.train.reporting.run_log import read_log
+from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
 from .small import ROWS, TEXTS, classifier, same, weights, writer
@@ -55,7 +55,7 @@ def test_every_step_goes_on_bit_for_bit(tmp_path, make, rows):
     whole = make(tmp_path / "vocabulary")
     trainer = Trainer(whole, rows, rows[:4], settings(tmp_path / "whole"))
     result = trainer.train()
-    found = state.checkpoints_in(tmp_path / "whole")
+    found = checkpoint.checkpoints_in(tmp_path / "whole")
     assert list(found) == list(range(1, trainer.total + 1)) and trainer.total >= 6
     assert result.step == trainer.total and result.stopped_by is None
     assert len(trainer.batches.plan(0)) > 1  # so that some stand in the middle of an epoch
@@ -96,10 +96,10 @@ def test_only_the_newest_and_the_best_are_kept(tmp_path):
     run = tmp_path / "run"
     for step in (2, 4, 6, 8, 10):
         (run / f"checkpoint-{step}").mkdir(parents=True)
-        (run / f"checkpoint-{step}" / state.VALUES).write_text("{}")
-    state.remove_old(run, 10, keep=2, best=4)
-    assert list(state.checkpoints_in(run)) == [4, 8, 10]
-    state.remove_old(run, 10, keep=None, best=None)
+        (run / f"checkpoint-{step}" / checkpoint.VALUES).write_text("{}")
+    checkpoint.remove_old(run, 10, keep=2, best=4)
+    assert list(checkpoint.checkpoints_in(run)) == [4, 8, 10]
+    checkpoint.remove_old(run, 10, keep=None, best=None)
     assert sorted(path.name for path in run.iterdir()) == ["checkpoint-10", "checkpoint-4", "checkpoint-8"]
 
 
@@ -111,7 +111,7 @@ def test_a_run_that_goes_back_keeps_what_it_learns_now(tmp_path, caplog):
     trainer(6).train()
     trainer(3).train(resume=tmp_path / "run/checkpoint-2")
     assert "this run will remove checkpoint-3, checkpoint-4, checkpoint-5, checkpoint-6, of later steps" in caplog.text
-    assert list(state.checkpoints_in(tmp_path / "run")) == [3]
+    assert list(checkpoint.checkpoints_in(tmp_path / "run")) == [3]
 
 
 def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
@@ -141,9 +141,9 @@ def test_what_killed_runs_left_is_removed(tmp_path):
     used = run / f".checkpoint-3.{os.getppid()}-0011aabb.glassformer-tmp"
     for folder in (stale, used, run / "checkpoint-7"):  # the last is no checkpoint: it was never finished
         folder.mkdir(parents=True)
-    state.remove_leftovers(run)
+    checkpoint.remove_leftovers(run)
     assert not stale.exists() and used.exists()
-    assert state.checkpoints_in(run) == {}
+    assert checkpoint.checkpoints_in(run) == {}
 
 
 def test_other_rows_or_another_run_are_refused(tmp_path):
@@ -195,7 +195,7 @@ def test_one_run_in_one_folder(tmp_path):
         return Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / name, max_steps=2))
 
     (tmp_path / "run").mkdir()
-    with state.claimed(tmp_path / "run"), pytest.raises(InputError, match="another process is training in"):
+    with checkpoint.claimed(tmp_path / "run"), pytest.raises(InputError, match="another process is training in"):
         trainer("run").train()
     trainer("run").train()
     classifier(tmp_path).model.save_pretrained(tmp_path / "model")
@@ -285,7 +285,7 @@ def test_the_best_so_far_must_be_there(tmp_path, monkeypatch):
     "end", [{"load_best_model_at_end": True, "eval_steps": 1}, {"average_checkpoints": 2, "eval_steps": 100}]
 )
 def test_a_proof_is_not_about_the_model_that_is_chosen_at_the_end(tmp_path, end):
-    state.write_model(tmp_path / "model", classifier(tmp_path / "vocabulary"))
+    checkpoint.write_model(tmp_path / "model", classifier(tmp_path / "vocabulary"))
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     rows = {"train": str(tmp_path / "rows.jsonl"), "eval": str(tmp_path / "rows.jsonl")}
     train = {"output_dir": str(tmp_path / "run"), "tokens_per_batch": 24, "learning_rate": 0.3, **end}
@@ -316,8 +316,8 @@ def test_kills_at_any_moment_lose_nothing(tmp_path):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         torn += bool(unfinished(tmp_path / "run", child))
-        for folder in state.checkpoints_in(tmp_path / "run").values():
-            state.read_checkpoint(folder)
+        for folder in checkpoint.checkpoints_in(tmp_path / "run").values():
+            checkpoint.read_checkpoint(folder)
             glassformer.AutoModelForSequenceClassification.from_pretrained(folder)
     task = classifier(tmp_path / "vocabulary")
     Trainer(task, ROWS, ROWS[:3], settings(tmp_path / "run", **many)).train(resume=True)
@@ -334,7 +334,7 @@ def test_a_signal_saves_and_ends(tmp_path, name):
     process.send_signal(getattr(signal, name))
     out, _ = process.communicate(timeout=300)
     assert out == f"ended: {name}\n" and process.returncode == 0
-    ((step, folder),) = state.checkpoints_in(tmp_path / "run").items()
+    ((step, folder),) = checkpoint.checkpoints_in(tmp_path / "run").items()
     alone = classifier(tmp_path / "vocabulary")
     Trainer(alone, ROWS, None, settings(tmp_path / "alone", max_steps=step, **constant)).train()
     stored = glassformer.AutoModelForSequenceClassification.from_pretrained(folder)
@@ -371,7 +371,7 @@ def test_a_run_that_a_signal_interrupts_ends_as_one_that_is_left_alone(tmp_path,
     assert (result.best, result.metrics) == (right.best, right.metrics)
     assert again.progress.waited == whole.progress.waited
     assert same(weights(again.task), weights(whole.task))
-    assert list(state.checkpoints_in(tmp_path / "run")) == list(state.checkpoints_in(tmp_path / "whole"))
+    assert list(checkpoint.checkpoints_in(tmp_path / "run")) == list(checkpoint.checkpoints_in(tmp_path / "whole"))
 
 
 def test_a_run_with_an_adapter_goes_on_bit_for_bit(tmp_path):

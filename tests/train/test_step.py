@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.errors import TrainingError
-from glassformer.tasks.base import Task
 from glassformer.tasks.batch import Batch
-from glassformer.train.ranks import Ranks
+from glassformer.tasks.task import Task
+from glassformer.train.distributed import Ranks
 from glassformer.train.step import take_step
 
 from .small import MASKED, NO_DROPOUT, ROWS, TEXTS, classifier, filler, same, weights, writer

@@ -12,14 +12,14 @@ import torch
 import torch.nn.functional as F
 
 import glassformer
-from glassformer.data.row import Row
+from glassformer.data.file_row import Row
 from glassformer.errors import ArgumentError, CheckpointError, DataError, InputError, TrainingError
-from glassformer.train import state
+from glassformer.train import checkpoint
 from glassformer.train.batches import Batches
 from glassformer.train.evaluation import evaluate
-from glassformer.train.log import RunLog, read_log
-from glassformer.train.settings import TrainSettings
+from glassformer.train.reporting.run_log import RunLog, read_log
 from glassformer.train.step import StepResult
+from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
 from .small import MASKED, NO_DROPOUT, ROWS, TEXTS, bert, classifier, filler, tokenizer, weights, writer
@@ -49,7 +49,7 @@ def test_a_classifier_learns(tmp_path, capfd):
 
 def test_the_time_of_an_evaluation_does_not_slow_the_steps(tmp_path, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("glassformer.train.log.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("glassformer.train.reporting.run_log.time.monotonic", lambda: clock[0])
     log, step = RunLog(tmp_path, 10, writes=True), StepResult(1.0, 1.0, 5, 50, 50)
     clock[0] += 10
     log.moved(1, step, 0.1)
@@ -87,7 +87,7 @@ def test_sentence_vectors_learn(tmp_path):
     assert again.encode("so bad").tolist() == pytest.approx(encoder.encode("so bad").tolist(), abs=1e-6)
     other = Trainer(glassformer.SentenceSimilarity(again), rows, None, settings(tmp_path / "on", num_train_epochs=20))
     other.train(resume=tmp_path / "run" / "checkpoint-10")
-    assert not state.differing_weights(other.model, trainer.model)
+    assert not checkpoint.differing_weights(other.model, trainer.model)
 
 
 def test_zero_clips_nothing(tmp_path):
@@ -96,7 +96,7 @@ def test_zero_clips_nothing(tmp_path):
         how = settings(tmp_path / name, max_steps=2, max_grad_norm=most)
         found.append(Trainer(classifier(tmp_path), ROWS, None, how))
         found[-1].train()
-    assert not state.differing_weights(found[0].model, found[1].model)
+    assert not checkpoint.differing_weights(found[0].model, found[1].model)
 
 
 def test_what_is_drawn_belongs_to_the_seed_alone(tmp_path):
@@ -106,7 +106,7 @@ def test_what_is_drawn_belongs_to_the_seed_alone(tmp_path):
     )
     first.train()
     second.train()
-    assert not state.differing_weights(first.model, second.model)
+    assert not checkpoint.differing_weights(first.model, second.model)
 
 
 def test_the_best_is_kept_and_loaded(tmp_path, monkeypatch):
@@ -119,7 +119,7 @@ def test_the_best_is_kept_and_loaded(tmp_path, monkeypatch):
     kept = {"loss": 1.0, "accuracy": 0.9}
     assert result.best == {"step": 2, "name": "accuracy", "value": 0.9, "metrics": kept}
     assert result.metrics == kept  # those of the model that is loaded now
-    assert list(state.checkpoints_in(tmp_path / "run")) == [2, 4]
+    assert list(checkpoint.checkpoints_in(tmp_path / "run")) == [2, 4]
     best = glassformer.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run" / "checkpoint-2")
     last = glassformer.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run" / "checkpoint-4")
     assert torch.equal(task.model.classifier.weight, best.classifier.weight)
@@ -420,7 +420,9 @@ def test_events_for_tensorboard(tmp_path):
 
 def test_the_bar_tells_what_matters(tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr("glassformer.train.log.Bar.move", lambda self, step, text: told.append((step, text)))
+    monkeypatch.setattr(
+        "glassformer.train.reporting.run_log.Bar.move", lambda self, step, text: told.append((step, text))
+    )
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", max_steps=2, report=False)).train()
     assert [step for step, _ in told] == [1, 2]

@@ -1,0 +1,1 @@
+"""Tasks whose answer is a text that the model generates."""

@@ -1,0 +1,1 @@
+"""Language models of hidden words: filling masks, and learning to fill them from plain text."""

@@ -1,0 +1,105 @@
+"""Rows of plain text as documents, for tasks that learn from text itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...checkpoints.files import reason_of
+from ...data.document_corpus import (
+    Corpus,
+    Segmenter,
+    check_documents,
+    document_of_lines,
+    encode_lines,
+    longest_words,
+)
+from ...data.file_row import Row as FileRow
+from ...errors import GlassformerError, InputError
+from ...text.inputs import describe
+from ..task_options import Options
+
+if TYPE_CHECKING:
+    from ..task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentOptions(Options):
+    """Which rows make a document; nothing is read across its borders."""
+
+    documents: str = "row"  # every row is one, "blank": rows up to an empty one, "file": all rows of a file
+    document_start: str | None = None  # a pattern: the row in which it is found begins a document
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_documents(self.documents, self.document_start)
+
+
+def read_documents(task: Task, rows: Iterable[Any]) -> tuple[list[str], list[int], Callable[[int], str]]:
+    """The texts of rows, the number of the document that each belongs to, and where a document came from."""
+    listed = list(rows)
+    texts, files = [], []
+    for number, given in enumerate(listed):
+        try:
+            texts.append(task.read(given)["text"])
+        except GlassformerError as error:
+            raise located(error, given, number) from None
+        files.append(given.file if isinstance(given, FileRow) else "")
+    options = task.options
+    numbers = document_of_lines(texts, options.documents, options.document_start, files)
+    firsts: dict[int, int] = {}
+    for row, document in enumerate(numbers):
+        firsts.setdefault(document, row)
+
+    def name(document: int) -> str:
+        row = firsts[document]
+        given = listed[row]
+        return given.place if isinstance(given, FileRow) else f"row {row}"
+
+    return texts, numbers, name
+
+
+def begins_document(task: Task, row: Any) -> bool:
+    """Whether a row can be the first of a document; a document of a whole file may be cut anywhere."""
+    options = task.options
+    if options.document_start is not None:
+        return re.search(options.document_start, task.read(row)["text"]) is not None
+    return options.documents != "blank" or not task.read(row)["text"].strip()
+
+
+def read_corpus(task: Task, texts: Sequence[str], numbers: Sequence[int], segmenter: Segmenter | None = None) -> Corpus:
+    """Texts of documents as arrays of ids."""
+    return encode_lines(
+        task.tokenizer,
+        texts,
+        numbers,
+        segmenter=segmenter,
+        split_special_tokens=task.options.split_special_tokens,
+    )
+
+
+def make_segmenter(words: Any) -> Segmenter | None:
+    """How a text is cut into words: at "spaces", with a file that lists words, or by a function of the caller."""
+    if words is None or callable(words):
+        return words
+    if words == "spaces":
+        return str.split
+    if isinstance(words, str | Path):
+        try:
+            return longest_words(
+                line.split()[0] for line in Path(words).read_text("utf-8").splitlines() if line.split()
+            )
+        except (OSError, UnicodeDecodeError) as error:
+            reason = reason_of(error) if isinstance(error, OSError) else str(error)
+            raise InputError(f"words names a file with a word in each line; {words} cannot be read: {reason}") from None
+    raise InputError(f"words must be 'spaces', a file with a word in each line or a function, got {describe(words)}")
+
+
+def located(error: GlassformerError, given: Any, number: int) -> GlassformerError:
+    """The same error with the place of the row: its file and line, else its number."""
+    if isinstance(given, FileRow):
+        return given.fault(str(error))
+    return type(error)(f"row {number}: {error}")

@@ -1,0 +1,109 @@
+"""Semantic search: the texts of a corpus whose vectors are most like that of a query."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy
+import torch
+from torch import Tensor
+
+from ...data.columns import usual_names
+from ...data.readers import read_rows
+from ...errors import InputError, suggests
+from ...text.inputs import describe
+from ..task_options import some
+from .similarity_measures import as_vectors
+
+if TYPE_CHECKING:
+    from .sentence_encoder import SentenceEncoder
+
+CHUNK = 4096  # vectors of a corpus that are compared at once
+
+
+@suggests
+def search(
+    encoder: SentenceEncoder,
+    queries: Any,
+    corpus: Any,
+    top_k: int = 10,
+    batch_size: int | None = None,
+    show_progress_bar: bool | None = None,
+) -> list:
+    """For each query the best of a corpus, best first: `{"corpus_id": place, "score": similarity, "text": ...}`.
+
+    Queries and corpus may be texts or vectors. A corpus may also be a file of rows with a `text`, as a `pathlib.Path`,
+    or any stream of texts or such rows: it is read once, and no more than the best are kept. One text alone as the
+    query is answered by one list.
+    """
+    some("top_k", top_k)
+    single = isinstance(queries, str)
+    wanted = query_vectors(encoder, queries, batch_size)
+    best: list[list[Hit]] = [[] for _ in range(len(wanted))]
+    for chunk in chunks(encoder, corpus, batch_size, show_progress_bar):
+        values, places = encoder.similarity(wanted, chunk.vectors).topk(min(top_k, len(chunk.vectors)))
+        for hits, scores, held in zip(best, values.tolist(), places.tolist(), strict=True):
+            hits += [chunk.hit(score, place) for score, place in zip(scores, held, strict=True)]
+            hits[:] = heapq.nlargest(top_k, hits, key=lambda hit: hit[:2])
+    found = [[hit.told() for hit in hits] for hits in best]
+    return found[0] if single else found
+
+
+class Hit(NamedTuple):
+    """One text that was found; its place is negative, so that of equally good ones the first is the best."""
+
+    score: float
+    minus_place: int
+    text: str | None
+
+    def told(self) -> dict[str, Any]:
+        text = {} if self.text is None else {"text": self.text}
+        return {"corpus_id": -self.minus_place, "score": self.score, **text}
+
+
+class Chunk(NamedTuple):
+    """Some neighbours of a corpus."""
+
+    start: int
+    vectors: Tensor
+    texts: list[str] | None
+
+    def hit(self, score: float, place: int) -> Hit:
+        return Hit(score, -(self.start + place), None if self.texts is None else self.texts[place])
+
+
+def query_vectors(encoder: SentenceEncoder, queries: Any, batch_size: int | None) -> Tensor:
+    if isinstance(queries, Tensor | numpy.ndarray):
+        return as_vectors(queries)
+    texts = [queries] if isinstance(queries, str) else queries
+    return encoder.encode_query(texts, batch_size=batch_size, convert_to_tensor=True)
+
+
+def chunks(encoder: SentenceEncoder, corpus: Any, batch_size: int | None, show: bool | None) -> Iterator[Chunk]:
+    """A corpus as vectors, some at a time."""
+    if isinstance(corpus, Tensor | numpy.ndarray):
+        vectors = as_vectors(corpus)
+        for start in range(0, len(vectors), CHUNK):
+            yield Chunk(start, vectors[start : start + CHUNK], None)
+        return
+    if isinstance(corpus, str | Mapping) or not isinstance(corpus, Iterable | Path):
+        raise InputError(f"corpus must be texts, rows or vectors, or a file as a pathlib.Path, got {describe(corpus)}")
+    rows, read = itertools.tee(read_rows(corpus) if isinstance(corpus, Path) else corpus)
+    found = encoder.stream_documents(read, batch_size=batch_size, show_progress_bar=show)
+    for start in itertools.count(0, CHUNK):
+        vectors = [each.vector for each in itertools.islice(found, CHUNK)]
+        if not vectors:
+            return
+        texts = [text_of(row) for row in itertools.islice(rows, len(vectors))]
+        yield Chunk(start, torch.stack(vectors), texts)
+
+
+def text_of(row: Any) -> str:
+    """The text of a row that has been read as one."""
+    if not isinstance(row, Mapping):
+        return row
+    return row[next(iter(usual_names(row, ("text",))), "text")]

@@ -1,0 +1,241 @@
+"""Sentence-BERT: one vector for each text, and what vectors are good for: comparing, and searching."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...errors import InputError, nearest, suggests
+from ...models.auto import AutoModel
+from ...models.base import PreTrainedModel
+from ...text.auto import AutoTokenizer
+from ...text.inputs import describe
+from ...text.options import whole
+from ...text.tokenizer import PreTrainedTokenizer
+from ..inference import answers
+from ..progress import watched
+from ..truncation import least, positions_of
+from .pooling import Dense, Pooling
+from .semantic_search import search
+from .sentence_embedding import Embedded, Embedding
+from .sentence_files import read_sentence_files, write_sentence_files
+from .similarity_measures import compared, compared_pairwise, similarity_name
+
+log = logging.getLogger("glassformer")
+
+QUERY, DOCUMENT = ("query",), ("document", "passage", "corpus")  # names of prompts
+
+
+class SentenceEncoder(nn.Module):
+    """A model, its tokenizer, and the steps from token vectors to one vector: pooling and what follows it.
+
+    >>> encoder = SentenceEncoder.from_pretrained("./all-MiniLM-L6-v2/")                # doctest: +SKIP
+    >>> vectors = encoder.encode(["A cat sleeps.", "The kitten naps."])                 # doctest: +SKIP
+    >>> encoder.similarity(vectors, vectors)                                            # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizer,
+        steps: Sequence[nn.Module] = (),
+        *,
+        max_seq_length: int | None = None,
+        do_lower_case: bool = False,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        similarity_fn_name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.tokenizer = tokenizer
+        self.steps = nn.ModuleList(steps or [Pooling("mean")])
+        if not isinstance(self.steps[0], Pooling):
+            raise InputError(f"the first step must be a Pooling, got {type(self.steps[0]).__name__}")
+        whole("max_seq_length", max_seq_length, 1)
+        self.max_seq_length = max_seq_length or least(positions_of(model), tokenizer.model_max_length)
+        self.do_lower_case = do_lower_case
+        self.prompts = dict(prompts or {})
+        self.default_prompt_name = default_prompt_name
+        self.similarity_fn_name = similarity_name(similarity_fn_name or "cosine")
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | PathLike[str],
+        tokenizer: PreTrainedTokenizer | str | PathLike[str] | None = None,
+        *,
+        hub: Mapping[str, Any] | None = None,
+        **model_arguments: Any,
+    ) -> SentenceEncoder:
+        """Read a Sentence-BERT folder or hub name, or any checkpoint, whose tokens are then pooled by their mean.
+
+        `hub` says where files come from (`revision`, `cache_dir`, `token`, `local_files_only`, `endpoint`); further
+        keywords are those of the model's `from_pretrained`.
+        """
+        files = read_sentence_files(name_or_path, hub or {})
+        if files.is_plain:
+            log.warning("%s does not say how vectors are pooled; the mean over tokens is taken", name_or_path)
+        if not isinstance(tokenizer, PreTrainedTokenizer):
+            tokenizer = AutoTokenizer.from_pretrained(files.transformer if tokenizer is None else tokenizer)
+        model = AutoModel.from_pretrained(files.transformer, **model_arguments)
+        model.config.name_or_path = str(name_or_path)
+        encoder = cls(
+            model,
+            tokenizer,
+            files.steps,
+            max_seq_length=files.max_seq_length,
+            do_lower_case=files.do_lower_case,
+            prompts=files.general.get("prompts"),
+            default_prompt_name=files.general.get("default_prompt_name"),
+            similarity_fn_name=files.general.get("similarity_fn_name"),
+        )
+        encoder.steps.to(model.dtype)
+        return encoder.eval()
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Write a Sentence-BERT folder that this and the original library read."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        settings = {"max_seq_length": self.max_seq_length, "do_lower_case": self.do_lower_case}
+        general = {
+            "prompts": self.prompts,
+            "default_prompt_name": self.default_prompt_name,
+            "similarity_fn_name": self.similarity_fn_name,
+        }
+        write_sentence_files(folder, list(self.steps), self.model.config.hidden_size, settings, general)
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """How many numbers a vector has."""
+        width = self.model.config.hidden_size * len(self.steps[0].modes)
+        for step in self.steps:
+            width = step.linear.out_features if isinstance(step, Dense) else width
+        return width
+
+    get_embedding_dimension = get_sentence_embedding_dimension
+
+    def forward(self, prompt_length: int = 0, **inputs: Tensor) -> Tensor:
+        """A padded batch, as a tokenizer makes it -> B C."""
+        states = self.model.base_model(**inputs, return_dict=True).last_hidden_state  # B T C
+        mask = inputs.get("attention_mask", torch.ones_like(inputs["input_ids"]))
+        vectors = self.steps[0](states, mask, prompt_length)
+        for step in self.steps[1:]:
+            vectors = step(vectors)
+        return vectors
+
+    # --- encoding ----------------------------------------------------------------------------------------------
+
+    @suggests
+    def encode(
+        self,
+        sentences: str | Sequence[str],
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int | None = None,
+        show_progress_bar: bool | None = None,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+        truncation: bool = True,
+    ) -> numpy.ndarray | Tensor | list[Tensor]:
+        """The vectors of texts, N C, or of one text, C: an array, a tensor, or a list of tensors if it is neither.
+
+        A text longer than `max_seq_length` tokens is cut, as the model was trained, and that is told in a warning;
+        `truncation=False` refuses it. `stream` tells of each text whether it was cut.
+        """
+        single = isinstance(sentences, str)
+        if not single and (isinstance(sentences, Mapping | bytes) or not isinstance(sentences, Iterable)):
+            raise InputError(f"sentences must be a text or a list of texts, got {describe(sentences)}")
+        texts = [sentences] if single else list(sentences)
+        found = self.stream(
+            texts, prompt_name, prompt, batch_size, show_progress_bar, normalize_embeddings, truncate_dim, truncation
+        )
+        vectors, cut = [], []
+        for number, each in enumerate(found):
+            vectors.append(each.vector)
+            cut += [number] if each.truncated else []
+        if cut:
+            told = "%d of %d texts are longer than %d tokens and were cut; the first is number %d"
+            log.warning(told, len(cut), len(texts), self.max_seq_length, cut[0])
+        width = self.get_sentence_embedding_dimension()
+        together = torch.stack(vectors) if vectors else torch.zeros(0, min(width, truncate_dim or width))
+        if convert_to_numpy and not convert_to_tensor:
+            together = together.numpy()
+        if single:
+            return together[0]
+        return together if convert_to_numpy or convert_to_tensor else list(together)
+
+    def stream(
+        self,
+        texts: Iterable[Any],
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int | None = None,
+        show_progress_bar: bool | None = None,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
+        truncation: bool = True,
+    ) -> Iterator[Embedded]:
+        """The vector of each text and whether the text was cut, one by one, for any number of texts."""
+        whole("batch_size", batch_size, 1)
+        whole("truncate_dim", truncate_dim, 1)
+        task = Embedding(self, truncation=truncation, prompt=self.prompt(prompt_name, prompt))
+        total = len(texts) if hasattr(texts, "__len__") else None
+        for each in watched(answers(task, texts, batch_size=batch_size), total, show_progress_bar, "encode"):
+            vector = each.vector[:truncate_dim]
+            yield Embedded(F.normalize(vector, dim=-1) if normalize_embeddings else vector.clone(), each.truncated)
+
+    def prompt(self, name: str | None, text: str | None) -> str:
+        """What is written before every text."""
+        if text is not None:
+            return text
+        name = name or self.default_prompt_name
+        if name is None:
+            return ""
+        if name not in self.prompts:
+            known = ", ".join(self.prompts) or "none"
+            raise InputError(f"there is no prompt {name!r}, there are {known}{nearest(str(name), self.prompts)}")
+        return self.prompts[name]
+
+    def encode_query(self, sentences: str | Sequence[str], **arguments: Any) -> Any:
+        """`encode` with the prompt for questions, if the model has one."""
+        return self.encode(sentences, **self.prompt_for(QUERY, arguments))
+
+    def encode_document(self, sentences: str | Sequence[str], **arguments: Any) -> Any:
+        """`encode` with the prompt for what is searched, if the model has one."""
+        return self.encode(sentences, **self.prompt_for(DOCUMENT, arguments))
+
+    def stream_documents(self, texts: Iterable[Any], **arguments: Any) -> Iterator[Embedded]:
+        """`stream` with the prompt for what is searched, if the model has one."""
+        return self.stream(texts, **self.prompt_for(DOCUMENT, arguments))
+
+    def prompt_for(self, names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        held = next((name for name in names if name in self.prompts), None)
+        given = arguments.get("prompt") is not None or arguments.get("prompt_name") is not None
+        return dict(arguments) if given or held is None else {**arguments, "prompt_name": held}
+
+    # --- comparing and searching -------------------------------------------------------------------------------
+
+    def similarity(self, a: Any, b: Any) -> Tensor:
+        """How alike every vector of `a` is to every vector of `b`, N M, by the model's own measure."""
+        return compared(a, b, self.similarity_fn_name)
+
+    def similarity_pairwise(self, a: Any, b: Any) -> Tensor:
+        """How alike each vector of `a` is to the one at the same place in `b`, N."""
+        return compared_pairwise(a, b, self.similarity_fn_name)
+
+    def search(self, queries: Any, corpus: Any, top_k: int = 10, **arguments: Any) -> list:
+        """The texts of a corpus that are most like each query: see `glassformer.tasks.sentences.semantic_search`."""
+        return search(self, queries, corpus, top_k, **arguments)

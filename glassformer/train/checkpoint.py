@@ -1,0 +1,271 @@
+"""What a run must remember to go on as if nothing had happened, in folders that are ordinary checkpoints too.
+
+    checkpoint-120/
+      config.json, model.safetensors, tokenizer files    what from_pretrained reads
+      training_state.safetensors                         the optimizer's averages
+      training_state.json                                everything else: place in the data, random numbers, settings
+      interrupted                                        in one that a signal left, which goes when there is a newer one
+
+A folder is complete on the disk before it takes its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..checkpoints.files import (
+    TEMPORARY,
+    flush_folder,
+    make_folder,
+    open_atomically,
+    read_json,
+    reason_of,
+    remove_stale_temporaries,
+    write_atomically,
+)
+from ..checkpoints.formats import ENTRIES
+from ..checkpoints.safetensors_file import write_safetensors
+from ..checkpoints.weights import open_weights
+from ..errors import CheckpointError, DamagedFileError, InputError
+from ..models.lora import WEIGHTS_FILE as ADAPTER
+from ..models.lora import is_adapter, load_adapter_tensors
+from ..tasks.task import Task
+from .result import Progress
+from .sharding import fill, like, whole
+
+log = logging.getLogger("glassformer")
+
+NAME = re.compile(r"checkpoint-(\d+)")
+VALUES, TENSORS, INTERRUPTED = "training_state.json", "training_state.safetensors", "interrupted"
+FORMAT = 1
+NEEDED = (*vars(Progress()), "data", "scaler", "random", "task", "settings", "metrics")  # of VALUES
+
+
+# --- folders -----------------------------------------------------------------------------------------------------
+
+
+def checkpoints_in(folder: Path) -> dict[int, Path]:
+    """The complete checkpoints of a run, by step, the oldest first."""
+    if not folder.is_dir():
+        return {}
+    found = {int(match[1]): folder / name for name in os.listdir(folder) if (match := NAME.fullmatch(name))}
+    return {step: found[step] for step in sorted(found) if (found[step] / VALUES).exists()}
+
+
+def refuse_used(folder: Path, resume: bool) -> None:
+    """Raise if a run would meet something in its folder that it must not overwrite."""
+    found = checkpoints_in(folder)
+    if found and not resume:
+        raise InputError(
+            f"{folder} holds checkpoints of a run, the last of step {max(found)}; resume it, or name another output_dir"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"output_dir {folder} is a file; name a folder")
+    model = next((name for name in (*ENTRIES, ADAPTER) if (folder / name).exists()), None)
+    if model is not None and not found:
+        raise InputError(f"{folder} holds a model, {model}, which the run would overwrite; name another output_dir")
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Let no other process train in a folder meanwhile, where the system can tell."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise InputError(f"another process is training in {folder}; wait for it, or name another output_dir") from None
+    except OSError:
+        pass  # some network file systems know no locks
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write_model(folder: Path, task: Task, model: nn.Module | None = None) -> None:
+    """The task's model, or a copy of it in one piece, and its tokenizer, as from_pretrained reads them."""
+    (task.trainable if model is None else model).save_pretrained(folder)
+    task.save_tokenizers(folder)
+
+
+def write_checkpoint(
+    folder: Path,
+    step: int,
+    task: Task,
+    model: nn.Module,
+    tensors: dict[str, Tensor],
+    values: dict[str, Any],
+    interrupted: bool,
+) -> Path:
+    """Write checkpoint-STEP; whatever happens, it is there complete or not at all, and older ones are untouched."""
+    final = folder / f"checkpoint-{step}"
+    make_folder(folder)
+    temporary, replaced = temporary_beside(final), temporary_beside(final)
+    try:
+        write_model(make_folder(temporary), task, model)
+        with open_atomically(temporary / TENSORS) as file:
+            write_safetensors(file, tensors)
+        write_atomically(temporary / VALUES, json.dumps({"format": FORMAT, **values}))
+        if interrupted:
+            write_atomically(temporary / INTERRUPTED, "")
+        if final.exists():
+            os.replace(final, replaced)
+        os.replace(temporary, final)
+        flush_folder(folder)
+    except OSError as error:
+        raise CheckpointError(f"could not write {final}: {reason_of(error)}; older checkpoints are intact") from error
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}; older checkpoints are intact") from error
+    finally:
+        for path in (temporary, replaced):  # mostly nothing is there
+            shutil.rmtree(path, ignore_errors=True)
+    return final
+
+
+def temporary_beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.glassformer-tmp")
+
+
+def discard(path: Path) -> None:
+    """Remove a folder so that nobody meets half of it under its name."""
+    doomed = temporary_beside(path)
+    os.replace(path, doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def remove_old(folder: Path, now: int, keep: int | None, best: int | None) -> None:
+    """Keep the newest checkpoints up to this step, and the best; one that a signal left, only while it is the newest.
+
+    So a run that was interrupted ends with the checkpoints of one that was not. Those of later steps are of a run that
+    went on from an earlier one.
+    """
+    found = checkpoints_in(folder)
+    passed = [step for step in found if step > now or (step < now and (found[step] / INTERRUPTED).exists())]
+    steps = [step for step in found if step not in (*passed, best) and not (found[step] / INTERRUPTED).exists()]
+    for step in [*passed, *steps[: -keep if keep else 0]]:
+        discard(found[step])
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed runs left half written."""
+    if not folder.is_dir():
+        return
+    remove_stale_temporaries(folder)
+    for path in folder.iterdir():
+        match = TEMPORARY.fullmatch(path.name)
+        if match and path.is_dir() and not is_running(int(match[1])):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def is_running(process: int) -> bool:
+    """Whether another process of this number runs."""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)  # signal 0 only asks
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def read_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and values of a checkpoint, without the model."""
+    if not (folder / VALUES).exists():
+        raise InputError(f"{folder} is no checkpoint of a training run: it has no {VALUES}")
+    values = read_json(folder / VALUES, VALUES)
+    if values.get("format") != FORMAT:
+        raise DamagedFileError(f"{folder / VALUES} has the format {values.get('format')!r}, and {FORMAT} is read here")
+    lacking = [name for name in NEEDED if name not in values]
+    if lacking:
+        raise DamagedFileError(f"{folder / VALUES} lacks {', '.join(lacking)}")
+    stored = open_weights(folder / TENSORS)
+    return {name: stored.read(name) for name in stored}, values
+
+
+def load_model(folder: Path, task: Task) -> None:
+    """Give the live model the weights of a checkpoint, bit for bit; of one with an adapter, only that has changed."""
+    live = task.trainable
+    learns_adapter = task.model.adapter is not None
+    if is_adapter(folder) != learns_adapter:
+        mine, theirs = ("an adapter", "the whole model") if learns_adapter else ("the whole model", "an adapter")
+        raise InputError(f"{folder} holds {theirs} that was learning, and here it is {mine} that learns")
+    if learns_adapter and live is task.model:
+        load_adapter_tensors(task.model, folder)
+        return
+    stored = type(live).from_pretrained(folder, dtype=task.model.dtype)
+    fill(live, stored.state_dict())
+
+
+def load_average(folder: Path, count: int, task: Task) -> None:
+    """Give the live model the mean weights of a run's newest checkpoints, which is often better than the last one."""
+    live = task.trainable
+    found = list(checkpoints_in(folder).values())[-count:]
+    if len(found) < count:  # stopped early
+        log.warning("the mean of %d checkpoints was asked for, and that of %d is taken", count, len(found))
+    mean: dict[str, Tensor] = {}
+    for path in found:
+        for name, tensor in type(live).from_pretrained(path, dtype=task.model.dtype).state_dict().items():
+            share = tensor.double() / len(found) if tensor.is_floating_point() else tensor
+            mean[name] = mean[name] + share if tensor.is_floating_point() and name in mean else share
+    live.load_state_dict({name: mean[name].to(tensor.dtype) for name, tensor in live.state_dict().items()})
+
+
+# --- optimizer ---------------------------------------------------------------------------------------------------
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's memory by the names of the parameters; the groups must have been made by `parameter_groups`."""
+    found = {}
+    for group in optimizer.param_groups:
+        for name, parameter in zip(group["names"], group["params"], strict=True):
+            for key, value in optimizer.state.get(parameter, {}).items():
+                found[f"{key}:{name}"] = whole(value.detach()).clone().contiguous()
+    return found
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    held: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        key, _, parameter = name.partition(":")
+        held.setdefault(parameter, {})[key] = tensor
+    for group in optimizer.param_groups:
+        for name, parameter in zip(group["names"], group["params"], strict=True):
+            state = held.pop(name, {})
+            wrong = [key for key, value in state.items() if key != "step" and value.shape != parameter.shape]
+            if wrong:
+                raise InputError(f"the checkpoint's {wrong[0]} of {name} has another shape than the parameter")
+            optimizer.state[parameter] = {
+                key: value.clone() if key == "step" else like(value, parameter).clone() for key, value in state.items()
+            }
+            if not state:
+                del optimizer.state[parameter]
+    if held:
+        raise InputError(f"the checkpoint trained {', '.join(list(held)[:8])}, which is frozen or absent here")
+
+
+def differing_weights(one: nn.Module, other: nn.Module) -> list[str]:
+    """The names of what differs between two models, in any bit."""
+    mine, theirs = one.state_dict(), other.state_dict()
+    shared = mine.keys() & theirs.keys()
+    differing = [name for name in shared if not torch.equal(mine[name], theirs[name])]
+    return sorted([*differing, *(mine.keys() ^ theirs.keys())])

@@ -1,0 +1,228 @@
+"""From a recipe to a trainer: rows are read, tokenizer and model loaded or made."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from ...data.columns import usual_names
+from ...data.labels import find_label, make_label2id
+from ...data.parallel_text import read_parallel
+from ...data.readers import read_rows
+from ...data.shuffle import shuffle, split
+from ...errors import ConfigError, nearest, refuse_unknown
+from ...models import auto
+from ...models.lora import add_lora
+from ...tasks.registry import full_name, task_class, task_of
+from ...tasks.task import Task
+from ...text.auto import AutoTokenizer
+from ...text.fresh import train_tokenizer
+from ...text.tokenizer import PreTrainedTokenizer
+from ..randomness import seed_all
+from ..trainer import Trainer
+from .recipe import NEW, DataSettings, Recipe, is_new
+
+LABELLED = {"text-classification": "label", "token-classification": "tags"}  # where the labels of a new head stand
+NUMBER, SCORE = re.compile(r"[+-]?\d+(\.\d*)?"), re.compile(r"[+-]?\d+\.\d*[1-9]\d*")  # 1.0 may be a name, 1.5 is none
+
+
+def build(recipe: Recipe) -> Trainer:
+    """The trainer of a recipe."""
+    kind = task_class(recipe.task)
+    check_recipe(recipe)
+    rows, eval_rows = recipe_rows(recipe, needed_columns(kind, recipe.data))
+    config = {**new_labels(recipe, rows), **recipe.config}
+    rows, eval_rows = drawn(rows, recipe.data.limit), drawn(eval_rows, recipe.data.eval_limit)
+    seed_all(recipe.train.seed)  # weights that are drawn belong to the run
+    tokenizer, target = tokenizers(recipe, kind, rows)
+    if recipe.from_scratch or is_new(recipe.model):
+        task = new_task(kind, recipe, tokenizer, target, config)
+    else:
+        task = kind.from_pretrained(recipe.model, tokenizer, model_arguments=config, **target, **recipe.options)
+    if recipe.lora is not None:
+        add_lora(task.model, recipe.lora)
+    teacher = None
+    if recipe.distill is not None:
+        teacher = kind.from_pretrained(recipe.distill.teacher).model
+        kind(teacher, task.tokenizer).refuse_untrained()
+    buffer = recipe.data.buffer if recipe.data.streaming else None
+    return Trainer(task, rows, eval_rows, recipe.train, teacher=teacher, distill=recipe.distill, buffer=buffer)
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse options, columns and a new model that cannot be, before any row is read."""
+    kind, data = task_class(recipe.task), recipe.data
+    refuse_unknown(recipe.options, kind.option_names(), kind.name)
+    for name in data.columns or ():
+        if name not in kind.columns.all:
+            told = f"{kind.name} reads {', '.join(kind.columns.all)}{nearest(name, kind.columns.all)}"
+            raise ConfigError(f"data.columns has {name!r}, and {told}")
+    labels = LABELLED.get(kind.name)
+    if data.columns and labels is not None and labels not in data.columns:
+        raise ConfigError(f"data.columns names all columns that are read, and not {labels}, which is learnt")
+    if is_new(recipe.model):
+        shape = auto.AutoConfig.for_model(recipe.model.removeprefix(NEW), **recipe.config)
+    elif recipe.from_scratch:
+        shape = auto.AutoConfig.from_pretrained(recipe.model, **recipe.config)
+    else:
+        return
+    with torch.device("meta"):  # without its numbers
+        getattr(auto, kind.head).from_config(shape)
+
+
+def check_files(recipe: Recipe) -> None:
+    """Refuse files of rows that are not there, or cannot be read as they should."""
+    needed = needed_columns(task_class(recipe.task), recipe.data)
+    for source in (recipe.data.train, recipe.data.eval):
+        if source is not None:
+            read_source(source, recipe.data, needed)
+
+
+def needed_columns(kind: type[Task], data: DataSettings) -> tuple[str, ...]:
+    """The columns that no row may leave empty: those of a task that writes texts."""
+    known = kind.columns.needed + kind.columns.targets if kind.written_columns else ()
+    return known if data.columns is None or {*data.columns} >= {*known} else ()
+
+
+def recipe_rows(recipe: Recipe, needed: Sequence[str] = ()) -> tuple[Any, list[Any] | None]:
+    """Rows to learn from and rows to judge by. What is streamed stays in its files."""
+    data = recipe.data
+    rows: Any = read_source(data.train, data, needed)
+    if not data.streaming:
+        rows = list(rows)
+    if data.eval is not None:
+        return rows, list(read_source(data.eval, data, needed))
+    if data.eval_fraction is None and data.eval_tail is None:
+        return rows, None
+    if data.eval_fraction is not None:
+        training, judged = map(list, split(rows, data.eval_fraction, recipe.train.seed))
+    else:
+        first = round(len(rows) * (1 - data.eval_tail))
+        training, judged = rows[:first], rows[first:]
+    if not training or not judged:
+        name = "eval_tail" if data.eval_fraction is None else "eval_fraction"
+        told = f"of {len(rows)} rows leaves {len(training)} to learn from and {len(judged)} to judge by"
+        raise ConfigError(f"data.{name} {getattr(data, name)} {told}")
+    return training, judged
+
+
+def read_source(source: str | dict[str, str], data: DataSettings, needed: Sequence[str] = ()) -> Iterable[Any]:
+    """Rows of a file, or of files that stand side by side."""
+    how = {name: getattr(data, name) for name in ("columns", "format", "header", "delimiter", "quotes")}
+    if isinstance(source, str):
+        return read_rows(source, needed=needed, on_bad=data.on_bad, **how)
+    told = next((name for name, value in how.items() if value is not None), None)
+    if told or (data.on_bad != "raise" and not needed):
+        raise ConfigError(f"data.{told or 'on_bad'} is not for files of plain lines, one for each column")
+    return read_parallel(source, needed=needed, on_bad=data.on_bad)
+
+
+def drawn(rows: Any, limit: int | None) -> Any:
+    """So many rows, drawn at random and always the same; all of them without a limit."""
+    if limit is None or rows is None:
+        return rows
+    return list(itertools.islice(shuffle(rows, len(rows), seed=0), limit))
+
+
+def tokenizers(recipe: Recipe, kind: type[Task], rows: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
+    """What a task is made with to read texts, and, if that is told, to write them."""
+    reads, writes = kind.columns.inputs, kind.written_columns
+    if recipe.target_tokenizer is None:
+        return tokenizer_of(recipe, recipe.tokenizer, rows, (*reads, *writes)), {}
+    if not writes:
+        raise ConfigError(f"target_tokenizer is for tasks that write other texts than they read, not for {kind.name}")
+    target = tokenizer_of(recipe, recipe.target_tokenizer, rows, writes)
+    if not isinstance(target, PreTrainedTokenizer):
+        target = AutoTokenizer.from_pretrained(target)
+    return tokenizer_of(recipe, recipe.tokenizer, rows, reads), {"target_tokenizer": target}
+
+
+def tokenizer_of(recipe: Recipe, told: str | None, rows: Iterable[Any], columns: Iterable[str]) -> Any:
+    """The name of a tokenizer, or one that is made from all texts in some columns."""
+    if not is_new(told):
+        return told
+    own = [name for name in inspect.signature(train_tokenizer).parameters if name not in ("files_or_texts", "kind")]
+    refuse_unknown(recipe.vocabulary, own, "[vocabulary]")
+    columns = list(columns)
+    named = ({**row, **{ours: row[name] for name, ours in usual_names(row, columns).items()}} for row in rows)
+    texts = (row[name] + "\n" for row in named for name in columns if isinstance(row.get(name), str))
+    return train_tokenizer(texts, str(told).removeprefix(NEW), **recipe.vocabulary)
+
+
+def new_task(
+    kind: type[Task],
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizer | str | None,
+    target: dict[str, Any],
+    config: dict[str, Any],
+) -> Task:
+    """The task with a model that knows nothing yet: of the shape that a folder has, or that [config] tells."""
+    if not isinstance(tokenizer, PreTrainedTokenizer):
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer or recipe.model)
+    if is_new(recipe.model):
+        architecture = recipe.model.removeprefix(NEW)
+        known = auto.config_class(architecture, "model").field_names()
+        told = {name: value for name, value in kind.new_config(tokenizer, **target).items() if name in known}
+        shape = auto.AutoConfig.for_model(architecture, **{**told, **config})
+    else:
+        size = {"vocab_size": len(tokenizer)} if is_new(recipe.tokenizer) else {}
+        shape = auto.AutoConfig.from_pretrained(recipe.model, **{**size, **config})
+    return kind(getattr(auto, kind.head).from_config(shape), tokenizer, **target, **recipe.options)
+
+
+def new_labels(recipe: Recipe, rows: Iterable[Any]) -> dict[str, Any]:
+    """The labels of a head that the checkpoint does not have yet: those of the rows."""
+    column = LABELLED.get(full_name(recipe.task))
+    if column is None or recipe.config.keys() & {"num_labels", "id2label", "label2id"}:
+        return {}
+    known = None if recipe.config.get("ignore_mismatched_sizes") else labels_of(recipe)
+    if known is not None and (len(known) == 1 or recipe.data.streaming):  # a number, or told when the row is read
+        return {}
+    label2id = make_label2id(rows, column)
+    if known is None:
+        refuse_no_labels(list(label2id), column)
+        return {"label2id": label2id, "id2label": {number: label for label, number in label2id.items()}}
+    numbers = {name: number for number, name in enumerate(known)}
+    other = next((name for name in label2id if find_label(name, numbers) is None), None)
+    if other is not None:
+        raise ConfigError(
+            f"the rows have the label {other!r}, and {recipe.model} learnt {', '.join(list(known)[:20])}; "
+            "config.ignore_mismatched_sizes=true gives it a new head, with the labels of the rows"
+        )
+    return {}
+
+
+def labels_of(recipe: Recipe) -> list[str] | None:
+    """The labels of the task's head, if the checkpoint has one."""
+    if is_new(recipe.model):
+        return None
+    config = auto.AutoConfig.from_pretrained(recipe.model)
+    classes = config.architectures or []
+    has_head = bool(classes) and task_of(classes[0], recipe.model) == full_name(recipe.task)
+    return list(config.id2label.values()) if has_head else None
+
+
+def refuse_no_labels(names: list[str], column: str) -> None:
+    """Raise where a column of labels holds something else: always the same, or numbers that mean something."""
+    score = next((name for name in names if SCORE.fullmatch(name)), None)
+    if score is not None and all(NUMBER.fullmatch(name) for name in names):
+        raise ConfigError(
+            f"labels such as {score!r} are no names but scores: config.num_labels=1 learns them as numbers"
+        )
+    bare: dict[str, str] = {}
+    for name in names:
+        other = bare.setdefault(name.strip(), name)
+        if other != name:
+            raise ConfigError(f"the labels {other!r} and {name!r} differ in spaces alone: make them one in the rows")
+    if column == "tags" and all(map(str.isdecimal, names)):
+        raise ConfigError(
+            f"tags such as {names[0]!r} are numbers, and which of them stands outside of all entities nobody can tell: "
+            'config.id2label={ 0 = "O", 1 = "B-PER", ... } names them'
+        )
+    if len(names) == 1:
+        raise ConfigError(f"all rows have the label {names[0]!r}, and there is nothing to choose")

@@ -1,0 +1,283 @@
+"""A recipe: all that a training run depends on, in one TOML file, every name of it checked.
+
+task = "text-classification"
+model = "./bert-base-chinese/"  # or "new:bert": an untrained one, whose shape [config] tells
+
+[data]
+train = "train.tsv"
+eval = "dev.tsv"
+columns = { text = "sentence", label = "label" }
+
+[options]              # of the task
+truncation = true
+
+[config]               # fields of the model's config
+hidden_dropout_prob = 0.2
+
+[lora]                 # LoraConfig; without this section all weights learn
+r = 8
+target_modules = ["query", "value"]
+
+[distill]              # DistillSettings; without this section only the rows teach
+teacher = "./bert-large-chinese-reviews/"
+
+[vocabulary]           # with tokenizer = "new:wordpiece" (bpe, characters, words): how it is made from the rows
+vocab_size = 8000
+
+[train]                # TrainSettings
+output_dir = "run"
+learning_rate = 3e-5
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError, InputError, meant_by
+from ...tasks.registry import full_name
+from ...text.options import between, one_of, whole
+from ..train_settings import TrainSettings, at_least
+from .recipe_text import parse_value
+
+if TYPE_CHECKING:
+    from ...models.lora import LoraConfig
+    from ..distill import DistillSettings
+
+NEW = "new:"
+NEW_TOKENIZERS = ("new:wordpiece", "new:bpe", "new:characters", "new:words")
+USUAL_TOKENIZERS = {"new:bert": "new:wordpiece", "new:distilbert": "new:wordpiece", "new:gpt2": "new:bpe"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """Which rows are read."""
+
+    train: str | dict[str, str]  # a file, a folder, a pattern, hf://datasets/OWNER/NAME/PATH; or {column: file}, ...
+    eval: str | dict[str, str] | None = None  # ... for texts that stand in several files, line beside line
+    eval_fraction: float | None = None  # without `eval`: this share of the training rows is kept for it
+    eval_tail: float | None = None  # without `eval`: this share of the rows, the last ones, is kept for it
+    columns: dict[str, Any] | None = None  # name the task reads -> name or number in the file
+    format: str | None = None
+    header: bool | None = None
+    delimiter: str | None = None
+    quotes: bool | None = None
+    on_bad: str = "raise"  # at a row that cannot be read; "skip" leaves such rows out, and tells how many
+    limit: int | None = None  # so many of the training rows, drawn at random, the same ones in every run
+    eval_limit: int | None = None  # the same of the evaluation rows
+    streaming: bool = False  # training rows are read while training, and need not fit into the memory
+    buffer: int = 10_000  # when streaming: rows that are held at once, and put in another order
+
+    @property
+    def judges(self) -> bool:
+        """Whether some rows are there to judge by."""
+        return not (self.eval is None and self.eval_fraction is None and self.eval_tail is None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What to train, on what, and how."""
+
+    task: str
+    model: str
+    data: DataSettings
+    train: TrainSettings
+    tokenizer: str | None = None  # None: the model's own; of a new model, a new one of its usual kind
+    target_tokenizer: str | None = None  # of the texts that are written; None: the same
+    from_scratch: bool = False  # the shape of `model` with weights that are drawn, and not those it has
+    vocabulary: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    lora: LoraConfig | None = None
+    distill: DistillSettings | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        added = {name: None if value is None else vars(value) for name, value in self.added.items()}
+        return {**vars(self), "data": vars(self.data), "train": self.train.to_dict(), **added}
+
+    @property
+    def added(self) -> dict[str, Any]:
+        """The sections that may be absent."""
+        return {"lora": self.lora, "distill": self.distill}
+
+    def in_folder(self, folder: Path, **others: Any) -> Recipe:
+        """The same run, with other settings, in another folder."""
+        values = {**self.train.to_dict(), **others, "output_dir": str(folder)}
+        return dataclasses.replace(self, train=TrainSettings.from_dict(values))
+
+
+def names_of(kind: type) -> list[str]:
+    return [spec.name for spec in dataclasses.fields(kind)]
+
+
+# Where a field belongs, if its name alone was given.
+HOMES = dict.fromkeys(names_of(DataSettings), "data") | dict.fromkeys(names_of(TrainSettings), "train")
+# Those that are texts whatever they look like: a folder may be called 7, or 2024-05-01.
+TEXTS = ("model", "tokenizer", "target_tokenizer", "output_dir", "data", "eval", "teacher")
+
+
+def put(values: dict[str, Any], name: str, value: Any) -> None:
+    """Set one field of a recipe by its full name, such as train.seed; those of [train] and [data] may stand alone.
+
+    >>> values = {"train": {"seed": 1}}
+    >>> put(values, "learning-rate", 0.1); put(values, "columns.text", "sentence"); put(values, "data", "a.tsv"); values
+    {'train': {'seed': 1, 'learning_rate': 0.1}, 'data': {'columns': {'text': 'sentence'}, 'train': 'a.tsv'}}
+    """
+    *sections, last = name.replace("-", "_").split(".")
+    first = sections[0] if sections else last
+    if [*sections, last] == ["data"]:
+        sections, last = ["data"], "train"
+    elif first not in names_of(Recipe) and first in HOMES:
+        sections.insert(0, HOMES[first])
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{name} cannot be set: {section} is not a section")
+    values[last] = value
+
+
+def put_all(values: dict[str, Any], given: Iterable[str]) -> None:
+    """Set fields written as NAME=VALUE."""
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise InputError(f"--set takes FIELD=VALUE, got {each!r}")
+        parsed = parse_value(value)
+        is_number = isinstance(parsed, int | float | date | time) and not isinstance(parsed, bool)
+        is_text = name.replace("-", "_").rpartition(".")[2] in TEXTS and is_number
+        put(values, name, value if is_text else parsed)
+
+
+def fill_in(values: dict[str, Any]) -> None:
+    """Put "..." where a recipe lacks what it needs, so that it can be shown."""
+    values.setdefault("model", "...")
+    for section, name in (("data", "train"), ("train", "output_dir")):
+        if isinstance(values.setdefault(section, {}), dict):
+            values[section].setdefault(name, "...")
+
+
+def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
+    """A checked recipe from the values of a file and a command line."""
+    refuse(values, Recipe, where)
+    sections: dict[str, Any] = {}
+    for name in ("data", "train", "vocabulary", "options", "config", "lora", "distill"):
+        sections[name] = values.get(name, {})
+        if not isinstance(sections[name], Mapping):
+            raise ConfigError(f"{where}: [{name}] must be a section, got {sections[name]!r}")
+    refuse(sections["data"], DataSettings, f"{where}: [data]")
+    refuse(sections["train"], TrainSettings, f"{where}: [train]")
+    full_name(need("task", values.get("task"), "such as text-classification", where))
+    model = need("model", values.get("model"), "a folder or a hub name", where)
+    need("train.output_dir", sections["train"].get("output_dir"), "the folder to write", where)
+    for name in ("train", "eval"):
+        check_source(name, sections["data"].get(name), where)
+    one_of("from_scratch", values.get("from_scratch", False), (True, False))
+    if (values.get("from_scratch") or is_new(model)) and "lora" in values:
+        made = model if is_new(model) else "from_scratch"
+        raise ConfigError(f"{where}: an adapter stands on trained weights; give {made} or [lora], not both")
+    for name in ("tokenizer", "target_tokenizer"):
+        if not isinstance(values.get(name), str | None):
+            raise ConfigError(f"{where}: {name} must be a folder or a hub name, got {values[name]!r}")
+    tokenizer = values.get("tokenizer") or USUAL_TOKENIZERS.get(model)
+    if is_new(model) and tokenizer is None:
+        near = difflib.get_close_matches(model, USUAL_TOKENIZERS, n=1, cutoff=0.8)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        kinds = ", ".join(NEW_TOKENIZERS)
+        raise ConfigError(f"{where}: {model} needs a tokenizer: a folder, a name or {kinds}{hint}")
+    if is_new(tokenizer) and not is_new(model) and not values.get("from_scratch"):
+        raise ConfigError(f"{where}: {tokenizer} gives words other numbers than {model} knows: give from_scratch too")
+    if sections["vocabulary"] and not is_new(tokenizer):
+        raise ConfigError(f"{where}: [vocabulary] is for a new tokenizer: {', '.join(NEW_TOKENIZERS)}")
+    data = DataSettings(**sections["data"])
+    check_data(data, where)
+    return Recipe(
+        task=values["task"],
+        model=model,
+        tokenizer=tokenizer,
+        target_tokenizer=values.get("target_tokenizer"),
+        from_scratch=values.get("from_scratch", False),
+        vocabulary=dict(sections["vocabulary"]),
+        data=data,
+        train=TrainSettings.from_dict(sections["train"], f"{where}: [train]"),
+        options=dict(sections["options"]),
+        config=dict(sections["config"]),
+        **added_sections({name: sections[name] for name in ("lora", "distill") if name in values}, where),
+    )
+
+
+def refuse(given: Iterable[str], kind: type, where: str) -> None:
+    """Raise for a name that is no field, and say where it belongs or which one is near."""
+    valid = names_of(kind)
+    for name in given:
+        if name in valid:
+            continue
+        if kind is Recipe and name in HOMES:
+            raise ConfigError(f"{where} has no field {name!r}: it is {HOMES[name]}.{name}")
+        hint = meant_by(name, [*valid, *HOMES] if kind is Recipe else valid) or f"; there are {', '.join(valid)}"
+        raise ConfigError(f"{where} has no field {name!r}{hint}")
+
+
+def need(name: str, value: Any, what: str, where: str) -> str:
+    """A text that a recipe cannot do without."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{where} needs {name}, {what}" + ("" if value is None else f"; got {value!r}"))
+    return value
+
+
+def check_source(name: str, value: Any, where: str) -> None:
+    """Refuse what does not say where rows are."""
+    parallel = isinstance(value, Mapping) and len(value) > 1 and all(isinstance(file, str) for file in value.values())
+    if isinstance(value, str) or parallel or (name == "eval" and value is None):
+        return
+    what = "the rows to learn from" if name == "train" else "the rows to judge by"
+    got = "" if value is None else f"; got {value!r}"
+    raise ConfigError(f"{where} needs data.{name}, {what}: a file, or a file for each column{got}")
+
+
+def check_data(data: DataSettings, where: str) -> None:
+    """Refuse settings of the rows that cannot be meant."""
+    whole("data.limit", data.limit, 1)
+    whole("data.eval_limit", data.eval_limit, 1)
+    one_of("data.streaming", data.streaming, (True, False))
+    at_least("data.buffer", data.buffer, 1)
+    if not isinstance(data.columns, Mapping | None):
+        told = "maps names that the task reads to columns of the file: data.columns.text=sentence"
+        raise ConfigError(f"{where}: data.columns {told}; got {data.columns!r}")
+    told = [name for name in ("eval", "eval_fraction", "eval_tail") if getattr(data, name) is not None]
+    if len(told) > 1:
+        raise ConfigError(f"{where}: give data.{told[0]} or data.{told[1]}, not both")
+    for name in ("eval_fraction", "eval_tail"):
+        if getattr(data, name) is not None:
+            between(f"data.{name}", getattr(data, name), 0.0, 1.0)
+    other = next((name for name in ("limit", "eval_fraction", "eval_tail") if getattr(data, name) is not None), None)
+    if data.streaming and other:
+        raise ConfigError(f"{where}: data.{other} needs all rows at once, which data.streaming never has")
+    if data.buffer != DataSettings.buffer and not data.streaming:
+        raise ConfigError(f"{where}: data.buffer is for data.streaming, which is false")
+
+
+def added_sections(values: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Any]:
+    """The sections that a recipe may do without, checked."""
+    if not values:
+        return {}
+    from ...models.lora import LoraConfig
+    from ..distill import DistillSettings
+
+    found = {}
+    for name, section in values.items():
+        kind: Any = {"lora": LoraConfig, "distill": DistillSettings}[name]
+        refuse(section, kind, f"{where}: [{name}]")
+        if name == "distill" and "teacher" not in section:
+            raise ConfigError(f"{where} needs distill.teacher, a folder or a hub name")
+        found[name] = kind(**section)
+    return found
+
+
+def is_new(name: Any) -> bool:
+    """Whether a model or tokenizer is to be made, and not loaded."""
+    return isinstance(name, str) and name.startswith(NEW)

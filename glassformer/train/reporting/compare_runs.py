@@ -1,0 +1,240 @@
+"""Recipes side by side: each is run with several seeds, and all that is told is told with its spread.
+
+    FOLDER/
+      NAME/seed-0/       a run like any other, with the recipe.toml it was started from
+      comparison.json, comparison.html
+
+Runs that are done stay; one that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...checkpoints.files import make_folder, read_json, write_atomically
+from ...errors import GlassformerError, InputError
+from ..recipes.build import build, check_files, check_recipe
+from ..recipes.recipe import Recipe, make_recipe
+from ..recipes.recipe_text import as_toml, read_recipe
+from ..result import RESULT
+from .run_log import LOG, read_log
+
+KEPT_RECIPE = "recipe.toml"
+OF_LENGTHS = re.compile(r"(.+) (\d+-\d+|over \d+)")  # how a metric of texts of some lengths is called
+COSTS = ("seconds", "tokens", "step", "parameters", "trained_parameters")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One number of several runs."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(self.values) / len(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation between seeds; one run has none.
+
+        >>> Spread((1.0, 2.0, 3.0)).deviation
+        1.0
+        """
+        if len(self.values) < 2:
+            return None
+        return math.sqrt(math.fsum((value - self.mean) ** 2 for value in self.values) / (len(self.values) - 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mean": self.mean, "deviation": self.deviation, "values": list(self.values)}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recipe with one seed, when it is done."""
+
+    seed: int
+    folder: Path
+    result: dict[str, Any]  # what its result.json holds
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        path = self.folder / LOG
+        return read_log(path) if path.exists() else []
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All runs of one recipe."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+    @property
+    def metrics(self) -> dict[str, Spread]:
+        """What evaluation told of the trained models."""
+        names = [name for name in self.runs[0].result["metrics"] if name != "rows"]
+        return {name: Spread(tuple(run.result["metrics"][name] for run in self.runs)) for name in names}
+
+    @property
+    def costs(self) -> dict[str, Spread]:
+        return {name: Spread(tuple(run.result[name] for run in self.runs)) for name in COSTS}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcomes of all recipes, in their order; the first is the one that others are held against."""
+
+    outcomes: tuple[Outcome, ...]
+    seeds: tuple[int, ...]
+    chosen: str | None = None  # the metric by which all recipes choose their best model, if they name one
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that all recipes have."""
+        shared = [outcome.metrics.keys() for outcome in self.outcomes]
+        return [name for name in shared[0] if all(name in each for each in shared)]
+
+    @property
+    def headings(self) -> list[str]:
+        """What tells recipes apart: of variants of one recipe, the fields that were varied; else their names."""
+        first, *others = ([part.partition("=")[0] for part in outcome.name.split(", ")] for outcome in self.outcomes)
+        return first[1:] if others and len(first) > 1 and all(each == first for each in others) else ["recipe"]
+
+    def cells(self, outcome: Outcome) -> tuple[str, ...]:
+        """What stands under these headings."""
+        if self.headings == ["recipe"]:
+            return (outcome.name,)
+        return tuple(part.partition("=")[2] for part in outcome.name.split(", ")[1:])
+
+    def label(self, outcome: Outcome) -> str:
+        """The same in one line."""
+        cells = self.cells(outcome)
+        return (
+            cells[0]
+            if self.headings == ["recipe"]
+            else ", ".join(map("=".join, zip(self.headings, cells, strict=True)))
+        )
+
+    @property
+    def of_all_rows(self) -> list[str]:
+        """Those metrics that are not of texts of some lengths."""
+        return [name for name in self.metrics if not OF_LENGTHS.fullmatch(name)]
+
+    @property
+    def by_length(self) -> dict[str, list[str]]:
+        """The other ones: a metric -> the lengths that it was told for, from short to long."""
+        found: dict[str, list[str]] = {}
+        for match in filter(None, map(OF_LENGTHS.fullmatch, self.metrics)):
+            found.setdefault(match[1], []).append(match[2])
+        return found
+
+    @property
+    def main_metric(self) -> str:
+        if self.chosen in self.metrics:
+            return self.chosen
+        return next((name for name in self.metrics if name != "loss"), self.metrics[0])
+
+    def difference(self, outcome: Outcome, metric: str) -> Spread:
+        """By how much a recipe differs from the first one, seed by seed."""
+        mine, first = outcome.metrics[metric].values, self.outcomes[0].metrics[metric].values
+        return Spread(tuple(a - b for a, b in zip(mine, first, strict=True)))
+
+    def to_dict(self) -> dict[str, Any]:
+        found = [
+            {
+                "name": outcome.name,
+                "metrics": {name: spread.to_dict() for name, spread in outcome.metrics.items()},
+                "difference": {name: self.difference(outcome, name).to_dict() for name in self.metrics},
+                "costs": {name: spread.to_dict() for name, spread in outcome.costs.items()},
+                "runs": [{"seed": run.seed, "folder": str(run.folder), **run.result} for run in outcome.runs],
+            }
+            for outcome in self.outcomes
+        ]
+        return {"seeds": list(self.seeds), "outcomes": found}
+
+
+class Stopped(Exception):
+    """A signal ended a run; the comparison can go on later."""
+
+
+def compare(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -> Comparison:
+    """Run every recipe with every seed, as far as that is not done yet."""
+    if not recipes or not seeds:
+        raise InputError("a comparison needs at least one recipe and one seed")
+    for name, recipe in recipes.items():
+        if not recipe.data.judges:
+            raise InputError(f"{name} has no rows to compare by: give data.eval, data.eval_fraction or data.eval_tail")
+    planned = list(plan(recipes, seeds, folder))
+    for recipe in planned:  # before hours of work
+        if not is_done(recipe):
+            check_recipe(recipe)
+            check_files(recipe)
+        refuse_another(recipe)
+    done = [finished(recipe) for recipe in planned]
+    each = len(seeds)
+    outcomes = [Outcome(name, tuple(done[i * each : (i + 1) * each])) for i, name in enumerate(recipes)]
+    chosen = {recipe.train.metric_for_best_model for recipe in recipes.values()}
+    return Comparison(tuple(outcomes), tuple(seeds), chosen.pop() if len(chosen) == 1 else None)
+
+
+def plan(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -> Iterator[Recipe]:
+    """All runs of a comparison, as recipes of their own."""
+    for name, recipe in recipes.items():
+        for seed in seeds:
+            yield recipe.in_folder(folder / name / f"seed-{seed}", seed=seed)
+
+
+def written_today(path: Path) -> str:
+    """The recipe that a run was started from, with the default of every field that has come since."""
+    try:
+        return as_toml(make_recipe(read_recipe(path), str(path)))
+    except GlassformerError:
+        return path.read_text(encoding="utf-8")
+
+
+def refuse_another(recipe: Recipe) -> None:
+    """Raise if the folder holds a run of a recipe that was not the same."""
+    path = Path(recipe.train.output_dir) / KEPT_RECIPE
+    if not path.exists():
+        return
+    before, now = written_today(path).splitlines(), as_toml(recipe).splitlines()
+    other = [line for line in now if line not in before] or [line for line in before if line not in now]
+    if other:
+        raise InputError(
+            f"{path.parent} holds a run of another recipe, which did not say {', '.join(other[:4])}; "
+            "remove that folder, or name another output_dir"
+        )
+
+
+def is_done(recipe: Recipe) -> bool:
+    """Whether a run was trained to its end before."""
+    return (Path(recipe.train.output_dir) / RESULT).exists()
+
+
+def finished(recipe: Recipe) -> Run:
+    """A run, trained to its end now if it was not before."""
+    folder = Path(recipe.train.output_dir)
+    if not is_done(recipe):
+        trainer = build(recipe)
+        if trainer.ranks.leads:
+            make_folder(folder)
+            write_atomically(folder / KEPT_RECIPE, as_toml(recipe))
+        result = trainer.train(resume=True)
+        if result.stopped_by not in (None, "early stopping"):
+            raise Stopped(result.stopped_by)
+    return Run(recipe.train.seed, folder, read_json(folder / RESULT))
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> None:
+    """The numbers as JSON and all of it as one page."""
+    from .run_comparison_page import comparison_page
+
+    write_atomically(folder / "comparison.json", json.dumps(comparison.to_dict(), indent=2) + "\n")
+    write_atomically(folder / "comparison.html", comparison_page(comparison))

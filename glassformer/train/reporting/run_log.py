@@ -1,0 +1,172 @@
+"""What a run tells while it goes on: a bar in a terminal, plain lines elsewhere, JSON lines for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...checkpoints.files import reason_of, write_atomically
+from ...errors import CheckpointError, InputError
+from ..result import Progress
+
+if TYPE_CHECKING:
+    from ..step import StepResult
+
+LOG = "log.jsonl"
+
+
+class RunLog:
+    """The lines of a run: kept in a file, shown to whoever watches, and handed to TensorBoard if that is asked for."""
+
+    def __init__(self, folder: Path, total: int, *, writes: bool, tensorboard: bool = False) -> None:
+        self.path, self.total, self.writes = folder / LOG, total, writes
+        self.bar = Bar(total) if writes and sys.stderr.isatty() else None
+        self.tensorboard = writes and tensorboard
+        self.events: Any = None
+        self.began, self.first = time.monotonic(), 0
+        self.since, self.tokens = time.monotonic(), 0
+        self.stepped = self.since  # when the last step ended
+
+    def go_on_from(self, step: int) -> None:
+        """Forget lines of steps that will be taken again."""
+        self.first = step
+        if self.tensorboard:
+            self.events = open_events(self.path.parent, step + 1)
+        if self.writes and self.path.exists():
+            kept = [json.dumps(line) + "\n" for line in read_log(self.path) if line.get("step", 0) <= step]
+            write_atomically(self.path, "".join(kept))
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Keep a line and show it."""
+        if not self.writes:
+            return
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise CheckpointError(f"could not write {self.path}: {reason_of(error)}") from error
+        if self.events is not None:
+            for name, value in line.items():
+                if isinstance(value, int | float) and name != "step":
+                    self.events.add_scalar(name, value, line["step"])
+        self.say(self.in_words(line))
+        if "tokens_per_second" not in line:  # an evaluation, in whose time nothing was learnt
+            self.since += time.monotonic() - self.stepped
+
+    def say(self, text: str) -> None:
+        if not self.writes:
+            return
+        if self.bar is not None:
+            self.bar.say(text)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def moved(self, step: int, result: StepResult, rate: float) -> None:
+        """Count the tokens of a step, and show where the run is, in a terminal."""
+        self.tokens += result.tokens
+        self.stepped = time.monotonic()
+        if self.bar is not None:
+            told = f"loss {result.loss:.4f}, rate {rate:.2g}, {self.speed:,.0f} tokens/s, {result.padding:.0%} padding"
+            self.bar.move(step, told)
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second since the last line."""
+        return self.tokens / max(time.monotonic() - self.since, 1e-9)
+
+    def tell(self, progress: Progress, result: StepResult, rate: float, epoch: float) -> None:
+        """Add a line on all steps since the last one."""
+        loss, targets, skipped = (progress.since_log[name] for name in ("loss", "targets", "skipped"))
+        line = {
+            "step": progress.step,
+            "epoch": round(epoch, 4),
+            "loss": loss / targets if targets else 0.0,
+            "grad_norm": result.grad_norm,
+            "learning_rate": rate,
+            "tokens_per_second": self.speed,
+            "padding": result.padding,
+        }
+        self.add({**line, "skipped": int(skipped)} if skipped else line)
+        self.since, self.tokens = time.monotonic(), 0
+
+    def in_words(self, line: Mapping[str, Any]) -> str:
+        step = line["step"]
+        parts = [f"step {step:,} of {self.total:,}"]
+        parts += [f"{name} {shown(value)}" for name, value in line.items() if name not in ("step", "time")]
+        if "tokens_per_second" in line and step > self.first:
+            left = (time.monotonic() - self.began) / (step - self.first) * (self.total - step)
+            parts.append(f"{duration(left)} left")
+        return ", ".join(parts)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.end()
+        if self.events is not None:
+            self.events.close()
+
+
+class Bar:
+    """Progress as a bar, with lines above it."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self.bar = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+        self.bar.start()
+        self.place = self.bar.add_task("training", total=total)
+
+    def move(self, step: int, text: str) -> None:
+        self.bar.update(self.place, completed=step, description=text)
+
+    def say(self, text: str) -> None:
+        self.bar.console.print(text, markup=False)
+
+    def end(self) -> None:
+        self.bar.stop()
+
+
+def open_events(folder: Path, first: int) -> Any:
+    """TensorBoard's writer of event files; what older ones tell of steps from `first` on does not count."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise InputError("tensorboard needs its package: pip install 'glassformer[tensorboard]'") from None
+    return SummaryWriter(os.fspath(folder / "tensorboard"), purge_step=first)
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The lines of a log; one that a killed run left half written at the end is no line."""
+    lines = []
+    with open(path, encoding="utf-8") as file:
+        for text in file:
+            try:
+                lines.append(json.loads(text))
+            except json.JSONDecodeError:
+                if text.endswith("\n"):
+                    raise CheckpointError(f"{path} holds a line that is not JSON: {text[:80]!r}") from None
+    return lines
+
+
+def shown(value: Any) -> str:
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return f"{value:.4f}" if 0.001 <= abs(value) < 1000 else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """A span of time as people say it.
+
+    >>> duration(42), duration(600), duration(7260)
+    ('42 s', '10 min', '2 h 1 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
