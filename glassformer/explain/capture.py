@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from ..errors import InputError, nearest
 from ..models.base import PreTrainedModel
-from ..nn.attention import Look, SelfAttention
+from ..nn.attention import AttentionInputs, SelfAttention
+from ..nn.context import Context, observer
 from ..nn.layout import Layout
 from .places import CROSS, SELF, Heads, attention_of, crossing_layers, heads_by_layer, layer_names, layers_of, matching
 
 STACKS = {"embeddings": "encoder", "encoder": "encoder", "decoder": "decoder"}  # parts that work on the stream
 Layouts = dict[str, tuple[Layout | None, Layout | None]]  # of each stack, and of the source that it looks at
-LAYOUT, SOURCE = 8, 9  # where they stand among a layer's arguments
 
 
 @dataclass
@@ -90,11 +90,14 @@ def capture(
     seen = Seen(names=layer_names(model))
     with ExitStack() as undo:
         undo.callback(watch_layouts(model, seen.layouts))
+        by_module: dict[nn.Module, Callable[[AttentionInputs], None]] = {}
         for kind, asked, held in ((SELF, attention, seen.attention), (CROSS, cross, seen.cross)):
             for layer, slots in heads_by_layer(model, asked, kind).items():
                 module = attention_of(model, layer, kind).self
                 vectors = (seen.queries, seen.keys, seen.values) if queries and kind == SELF else ()
-                undo.callback(watch(module, on_look(layer, slots, held, vectors)))
+                by_module[module] = keep_attention(layer, slots, held, vectors)
+        if by_module:
+            undo.callback(observe(by_module))
         for layer in hidden_places(model, hidden):
             undo.callback(watch_hidden(model, layer, seen))
         for name, module in matching(model, modules).items():
@@ -120,24 +123,25 @@ def run_with_cache(model: PreTrainedModel, *args: Any, names: Iterable[str] | st
     return out, seen
 
 
-def watch(module: SelfAttention, watcher: Callable[[Look], None]) -> Callable[[], None]:
-    """Let `watcher` see every look of an attention, besides those who watch it already; returns what ends that."""
-    before = module.watcher
+def observe(by_module: Mapping[nn.Module, Callable[[AttentionInputs], None]]) -> Callable[[], None]:
+    """Show some attentions' inputs in this thread, besides whoever observes already; returns what ends that."""
+    before = observer.get()
 
-    def both(look: Look) -> None:
+    def show(module: SelfAttention, inputs: AttentionInputs) -> None:
         if before is not None:
-            before(look)
-        watcher(look)
+            before(module, inputs)
+        if module in by_module:
+            by_module[module](inputs)
 
-    module.watcher = both
-    return lambda: setattr(module, "watcher", before)
+    token = observer.set(show)
+    return lambda: observer.reset(token)
 
 
-def on_look(layer: int, slots: list[int], held: dict, vectors: tuple) -> Callable[[Look], None]:
-    def keep(look: Look) -> None:
-        held[layer] = look.weights(slots)
+def keep_attention(layer: int, slots: list[int], held: dict, vectors: tuple) -> Callable[[AttentionInputs], None]:
+    def keep(inputs: AttentionInputs) -> None:
+        held[layer] = inputs.weights(slots)
         if vectors:
-            parts = ((look.q, look.layout), (look.k, look.source), (look.v, look.source))
+            parts = ((inputs.q, inputs.layout), (inputs.k, inputs.source), (inputs.v, inputs.source))
             for into, (rows, layout) in zip(vectors, parts, strict=True):
                 into[layer] = (rows if rows.dim() == 4 else layout.heads(rows))[:, slots]
 
@@ -162,11 +166,11 @@ def watch_hidden(model: PreTrainedModel, place: int, seen: Seen) -> Callable[[],
     layers = layers_of(model)
     if place < len(layers):
 
-        def at_the_start(_: nn.Module, inputs: tuple, arguments: dict) -> None:
-            layout, _source = layouts_in(inputs, arguments)
+        def at_the_start(_: nn.Module, inputs: tuple) -> None:
+            layout, _source = layouts_in(inputs)
             seen.hidden[place] = inputs[0] if layout is None else layout.unpack(inputs[0])
 
-        return layers[place].register_forward_pre_hook(at_the_start, with_kwargs=True).remove
+        return layers[place].register_forward_pre_hook(at_the_start).remove
     name = seen.names[-1].split(".")[0]  # the stack in which the last layer stands
 
     def at_the_end(_: nn.Module, __: tuple, out: Any) -> None:
@@ -196,17 +200,19 @@ def watch_layouts(model: PreTrainedModel, layouts: Layouts) -> Callable[[], None
         firsts.setdefault(name.split(".")[0], layer)
     for stack, layer in firsts.items():
 
-        def keep(_: nn.Module, inputs: tuple, arguments: dict, stack: str = stack) -> None:
-            layouts[stack] = layouts_in(inputs, arguments)
+        def keep(_: nn.Module, inputs: tuple, stack: str = stack) -> None:
+            layouts[stack] = layouts_in(inputs)
 
-        undo.callback(layer.register_forward_pre_hook(keep, with_kwargs=True).remove)
+        undo.callback(layer.register_forward_pre_hook(keep).remove)
     return undo.close
 
 
-def layouts_in(inputs: tuple, arguments: dict) -> tuple[Layout | None, Layout | None]:
+def layouts_in(inputs: tuple) -> tuple[Layout | None, Layout | None]:
     """The layout of the stream and of its source, as a layer is given them."""
-    placed = [inputs[i] if len(inputs) > i else None for i in (LAYOUT, SOURCE)]
-    return arguments.get("layout", placed[0]), arguments.get("source", placed[1])
+    context = next((each for each in inputs if isinstance(each, Context)), None)
+    if context is None:
+        return None, None
+    return context.layout, None if context.cross is None else context.cross.source.layout
 
 
 def layout_for(name: str, rows: Tensor, layouts: Layouts) -> Layout | None:

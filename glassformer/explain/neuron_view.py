@@ -5,41 +5,24 @@ Their last output is a tuple with {'attn', 'queries', 'keys'} for each layer (B 
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import Any
 
 from ..models.bert import BertModel as PlainBertModel
 from ..models.body import Body
 from ..models.distilbert import DistilBertModel as PlainDistilBertModel
 from ..models.gpt2 import GPT2Model as PlainGPT2Model
 from ..models.openai_gpt import OpenAIGPTModel as PlainOpenAIGPTModel
+from ..models.signature import TEXT, takes
 
 
 class NeuronView(Body):
     """A body that tells everything about its attention, in plain tuples."""
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-    ) -> tuple:
-        """(last hidden state, the pooled vector if there is one, hidden states if asked for, attention)"""
+    @takes("input_ids", "token_type_ids", "attention_mask", *TEXT[3:], "output_hidden_states")
+    def forward(self, inputs: dict[str, Any]) -> tuple:
+        """(last hidden state, the pooled vector if there is one, hidden states if requested, attention)"""
         with self.capture(True, queries=True) as seen:
-            body = self.run(
-                input_ids,
-                attention_mask,
-                token_type_ids,
-                position_ids,
-                head_mask,
-                inputs_embeds,
-                use_cache=False,
-                output_attentions=False,
-                output_hidden_states=output_hidden_states,
-            )
+            body = self.encode(**inputs, use_cache=False, output_attentions=False)
         layers = [{"attn": seen.attention[i], "queries": seen.queries[i], "keys": seen.keys[i]} for i in seen.attention]
         parts = (body.last_hidden_state, body.pooled, body.hidden_states, tuple(layers))
         return tuple(part for part in parts if part is not None)

@@ -79,7 +79,7 @@ class PairSubject(Subject):
 
     def written(self, ids: list[int], max_new_tokens: int, **settings: Any) -> list[int]:
         """What the model writes for a source, without the token that it starts with."""
-        settings["max_new_tokens"] = min(max_new_tokens, self.model.decoder.max_position_embeddings - 1)
+        settings["max_new_tokens"] = min(max_new_tokens, self.model.decoder.max_length - 1)
         words = self.model.generate(torch.tensor([ids], device=self.model.device), num_beams=1, **settings)[0].tolist()
         return words[1:] if words[:1] == [self.model.start_token()] else words
 
@@ -90,8 +90,8 @@ class PairSubject(Subject):
     def forward(self, reading: Reading, copies: int = 1, output_hidden_states: bool = False) -> BodyOutput:
         both = (reading.source.ids, reading.ids)
         source, target = (torch.tensor([ids], device=self.model.device).expand(copies, -1) for ids in both)
-        memory = self.model.encoder.run(source)
-        return self.model.decoder.run(target, memory=memory, output_hidden_states=output_hidden_states, **self.asked)
+        memory = self.model.encoder.encode(source)
+        return self.model.decoder.encode(target, memory=memory, output_hidden_states=output_hidden_states, **self.asked)
 
     def finish(self, states: Tensor) -> Tensor:
         norm = self.model.decoder.LayerNorm

@@ -67,9 +67,9 @@ def scale_heads(attention: nn.Module, factors: Mapping[int, float | Tensor] | It
     return attention.output.register_forward_pre_hook(scaled).remove
 
 
-def as_it_came(_: nn.Module, inputs: tuple, out: tuple | Tensor) -> tuple | Tensor:
+def as_it_came(_: nn.Module, inputs: tuple, out: Tensor) -> Tensor:
     """A layer that hands on what it was given."""
-    return (inputs[0], *out[1:]) if isinstance(out, tuple) else inputs[0]
+    return inputs[0]
 
 
 def change_output(name: str, module: nn.Module, change: Change, layouts: Layouts) -> Callable[[], None]:

@@ -80,7 +80,7 @@ class Reading:
         return [Words(self.side, self.subject.model.get_input_embeddings(), self.subject.tokenizer)]
 
     def look(self, layer: int, kind: str = SELF) -> Any:
-        """What an attention computed with (a Look), or what stands for it."""
+        """What an attention computed with (AttentionInputs), or what stands for it."""
         if (kind, layer) not in self.looks:
             there = sorted(number for of, number in self.looks if of == kind)
             raise InputError(f"there are layers {there[0]} to {there[-1]}, got {layer!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
 from ..tasks.text_classification import function_for
 from ..text.auto import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
-from .capture import watch
+from .capture import observe
 from .places import attention_of, heads_of, layers_of, slots_of
 from .reading import Part, Reading, side_of, spelt
 
@@ -141,7 +142,7 @@ class Subject:
     @torch.no_grad()
     def run(self, reading: Reading) -> Reading:
         """Let the model read, and keep what is needed to see any head later."""
-        most = getattr(self.model.config, "max_position_embeddings", None)
+        most = self.model.reading_body.max_length
         if most is not None and len(reading) > most:
             raise InputError(f"the text has {len(reading)} tokens, and this model reads at most {most}: shorten it")
         with self.watched(reading):
@@ -152,7 +153,7 @@ class Subject:
 
     def forward(self, reading: Reading, copies: int = 1, output_hidden_states: bool = False) -> BodyOutput:
         inputs = {name: given.expand(copies, -1) for name, given in self.inputs(reading).items()}
-        return self.model.base_model.run(**inputs, output_hidden_states=output_hidden_states, use_cache=False)
+        return self.model.base_model.encode(**inputs, output_hidden_states=output_hidden_states, use_cache=False)
 
     def finish(self, states: Tensor) -> Tensor:
         """What the head reads if these vectors come from the last layer."""
@@ -170,11 +171,14 @@ class Subject:
 
     @contextmanager
     def watched(self, reading: Reading) -> Iterator[None]:
+        """Keep what every attention computes with."""
+        by_module = {
+            attention_of(self.model, layer, part.kind).self: partial(reading.looks.__setitem__, (part.kind, layer))
+            for part in reading.parts.values()
+            for layer in part.layers
+        }
         with ExitStack() as undo:
-            for part in reading.parts.values():
-                for layer in part.layers:
-                    module, place = attention_of(self.model, layer, part.kind).self, (part.kind, layer)
-                    undo.callback(watch(module, lambda look, place=place: reading.looks.__setitem__(place, look)))
+            undo.callback(observe(by_module))
             yield
 
     def scores(self, reading: Reading, body: BodyOutput, place: int) -> Tensor:

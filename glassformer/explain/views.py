@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..models.base import PreTrainedModel
-from ..nn.attention import Look
+from ..nn.attention import AttentionInputs
 from ..text.tokenizer import PreTrainedTokenizer
 from .pages import Attention, Page, Vectors, make_page
 from .reading import Part, Reading
@@ -180,12 +180,12 @@ def vectors_of_part(reading: Reading, part: Part) -> Vectors:
     return Vectors(heads, biases, scales, part.is_causal)
 
 
-def scale_of(look: Look) -> float:
+def scale_of(look: AttentionInputs) -> float:
     """What scores are multiplied with."""
     return look.q.shape[-1] ** -0.5 if look.scale is None else look.scale
 
 
-def score_bias_of(look: Look) -> Tensor | None:
+def score_bias_of(look: AttentionInputs) -> Tensor | None:
     """What is added to scores before that, in all heads: H T S."""
     if look.score_bias is None:
         return None

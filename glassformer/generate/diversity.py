@@ -127,7 +127,7 @@ def log_probabilities(
         ids = pad_sequence(texts, batch_first=True)  # B T
         real = torch.arange(ids.shape[1], device=model.device) < lengths[:, None]
         with torch.no_grad(), evaluating(model):
-            states = model.base_model.run(ids, real, use_cache=False).last_hidden_state  # B T C
+            states = model.base_model.encode(ids, real, use_cache=False).last_hidden_state  # B T C
             for row, (prompt, new) in enumerate(pairs):
                 before = states[row, len(prompt) - 1 : len(prompt) - 1 + len(new)]  # N C
                 found.append(scores_of(model, before, list(new)))

@@ -88,7 +88,7 @@ class Generation:
             rules=rules_for(plan.settings, plan.eos),
             generators=make_generators(generator, len(prompts) * copies, model.device),
             says_stop=stop_strings(plan.settings.stop_strings, tokenizer),
-            context=model.config.max_position_embeddings,
+            context=plan.context,
             words=model.config.vocab_size,
         )
 

@@ -27,8 +27,12 @@ class Job:
     rules: list[Rule]
     generators: Generators
     says_stop: Callable[[History], bool]  # whether new tokens end in a string that stops them
-    context: int  # how many tokens the model reads at once
+    context: int | None  # how many tokens the model reads at once; None for any number
     words: int  # the size of its vocabulary
+
+    def is_full(self, tokens: int) -> bool:
+        """Whether the model cannot read so many."""
+        return self.context is not None and tokens > self.context
 
     def apply_rules(self, texts: list[Text], scores: Tensor) -> Tensor:
         for rule in self.rules:

@@ -6,32 +6,31 @@ sees its own columns only, and a leaf that is given up costs nothing but columns
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ..nn.bare import Copies
 from ..nn.cache import Cache
+from ..nn.context import Source
+from ..nn.layout import Layout
 from ..nn.mask import hide
+from ..nn.prepared import prepared
+
+LONG = 32  # steps from which on prepared weights pay
 
 
 class Reader:
     """Reads with a cache: the cost of a step does not depend on what was read, but for the attention to it."""
 
     def __init__(self, model, room: int, source: dict[str, Tensor] | None = None):
-        self.model = model
-        self.body = model.reading_body
+        self.model = prepared(model) if room >= LONG else model
+        self.body = self.model.reading_body
         self.room = room  # how many tokens a continuation may add
         self.source = source or {}  # what cross-attention reads
         self.cache: Cache | None = None
         self.seen: Tensor | None = None  # B G capacity: which columns belong to a leaf's past; None when all do
         self.next: Tensor | None = None  # B: the position of the token that is read next
         self.states: Tensor | None = None  # B G C: what the head read last
-        self.steps_read = 0
-        self.score: Callable = model.word_logits
-        self.step: Callable | None = None  # the quick way to read one token of every leaf, made when it is needed
 
     def begin(self, prompts: list[list[int]], leaves: int = 1) -> Tensor:
         """Read the prompts; the scores of the word that follows each (B V)."""
@@ -42,7 +41,7 @@ class Reader:
         places = torch.arange(self.cache.capacity, device=device)
         real = places[:longest] < lengths[:, None]  # B T
         ids = pad_sequence([torch.tensor(prompt, device=device) for prompt in prompts], batch_first=True)
-        out = self.body.run(ids, real, past_key_values=self.cache, **self.source)
+        out = self.body.encode(ids, real, past_key_values=self.cache, **self.source)
         self.next = lengths
         if leaves > 1 or not bool(real.all()):
             self.seen = torch.zeros(len(prompts), leaves, self.cache.capacity, dtype=torch.bool, device=device)
@@ -62,29 +61,21 @@ class Reader:
                 filled = self.drop_unseen()
             own = torch.eye(leaves, dtype=torch.bool, device=tokens.device)
             self.seen[:, :, filled : filled + leaves] = own
-        if self.steps_read == 0 and (not self.source or self.model.config.is_encoder_decoder):
-            copies = Copies.for_reading(self.model, batch * leaves, self.room)
-            self.step = self.body.bare_step(copies)
-            self.score = self.model.bare_word_logits(copies)
-        self.steps_read += 1
         seen = None if self.seen is None else self.seen[:, :, : filled + leaves]
+        mask = None if seen is None else hide(~seen, self.model.dtype)[:, None]
         positions = self.next[:, None].expand(-1, leaves)
-        if self.step is not None:
-            mask = None if seen is None else hide(~seen, self.model.dtype)[:, None]
-            rows = self.step(tokens, positions, self.cache, mask, *self.source_mask())
-        else:
-            given = {"position_ids": positions, "past_key_values": self.cache, **self.source}
-            rows = self.body.run(tokens, seen, **given).rows
+        rows = self.body.decode_step(tokens, positions, self.cache, mask, self.source_in_cache())
         self.next = self.next + 1
         self.states = rows.view(batch, leaves, -1)
-        return self.score(rows).view(batch, leaves, -1)
+        return self.model.word_logits(rows).view(batch, leaves, -1)
 
-    def source_mask(self) -> list[Tensor | None]:
-        """What hides the padding of the source from one who looks at it, where there is a source."""
+    def source_in_cache(self) -> Source | None:
+        """The source as a step reads it: its keys and values stand in the cache."""
         if not self.source:
-            return []
-        real = self.source["encoder_attention_mask"].bool()
-        return [None if bool(real.all()) else hide(~real[:, None, None], self.model.dtype)]  # B 1 1 S
+            return None
+        states, real = self.source["encoder_hidden_states"], self.source.get("encoder_attention_mask")
+        mask = None if real is None or bool(real.all()) else hide(~real.bool()[:, None, None], self.model.dtype)
+        return Source(None, Layout.full(*states.shape[:2], mask=mask))  # the mask B 1 1 S
 
     def drop_unseen(self) -> int:
         """Make the cache smaller once most of its columns are in nobody's past; how many it holds then."""
@@ -121,7 +112,7 @@ class StateReader:
         ids = pad_sequence(texts, batch_first=True)
         lengths = torch.tensor([len(text) for text in texts], device=ids.device)
         real = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-        out = self.body.run(ids, real, **self.source)
+        out = self.body.encode(ids, real, **self.source)
         self.memory = out.pooled[:, None].expand(-1, leaves, -1, -1)
         self.source.pop("state")
         self.prompt_states = out.last_hidden_state
@@ -133,7 +124,7 @@ class StateReader:
         if parents is not None:
             self.memory = self.memory[torch.arange(batch, device=tokens.device)[:, None], parents]
         source = {name: value.repeat_interleave(leaves, 0) for name, value in self.source.items()}
-        out = self.body.run(tokens.reshape(-1, 1), state=self.memory.flatten(0, 1), **source)
+        out = self.body.encode(tokens.reshape(-1, 1), state=self.memory.flatten(0, 1), **source)
         self.memory = out.pooled.unflatten(0, (batch, leaves))
         self.states = out.rows.view(batch, leaves, -1)
         return self.model.word_logits(out.rows).view(batch, leaves, -1)
@@ -171,7 +162,7 @@ class Rereader:
         lengths = torch.tensor([len(text) for text in texts], device=device)
         real = torch.arange(int(lengths.max()), device=device) < lengths[:, None]
         source = {name: value.repeat_interleave(leaves, 0) for name, value in self.source.items()}
-        out = self.body.run(pad_sequence(texts, batch_first=True), real, use_cache=False, **source)
+        out = self.body.encode(pad_sequence(texts, batch_first=True), real, use_cache=False, **source)
         self.prompt_states = out.last_hidden_state
         rows = out.layout.last(out.rows)
         self.states = rows.view(len(self.texts), leaves, -1)

@@ -42,7 +42,7 @@ def one_by_one(job: Job, make_reader: ReaderMaker) -> Iterator[list[tuple[int, i
         if len(kept) < len(said):
             reader.select(kept)
             tokens = tokens[kept]
-        full = [row for row in progress.rows if len(progress.texts[row].tokens) - windows[row] > job.context]
+        full = [row for row in progress.rows if job.is_full(len(progress.texts[row].tokens) - windows[row])]
         if full:  # only when sliding was asked for: limits stay inside the context otherwise
             for row in full:
                 windows[row] = len(progress.texts[row].tokens) - job.context // 2
@@ -56,7 +56,7 @@ def one_by_one(job: Job, make_reader: ReaderMaker) -> Iterator[list[tuple[int, i
 def room(job: Job, texts: list[list[int]]) -> int:
     """How many tokens can be read behind texts, as far as the prompts' limits or the context allow."""
     most = max(limit - len(prompt) for limit, prompt in zip(job.limits, job.prompts, strict=True))
-    return min(most, job.context - min(map(len, texts)) + 1)
+    return most if job.context is None else min(most, job.context - min(map(len, texts)) + 1)
 
 
 def draw_rows(scores: Tensor, rows: list[int], total: int, job: Job) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, ClassVar
 
 import torch
@@ -13,10 +14,21 @@ from torch import Tensor, nn
 from ..checkpoints.config import PretrainedConfig
 from ..checkpoints.keymap import KeyMap
 from ..errors import ConfigError, InputError, refuse_unknown
-from ..nn.mask import additive_mask, check_mask, check_tensor
-from .pruning import Prunes
-from .pretrained_io import PretrainedIO
+from ..nn.mask import additive_mask, check_mask
 from .inspectable import Inspectable
+from .outputs import BodyOutput, ModelOutput
+from .pretrained_io import PretrainedIO
+from .pruning import Prunes
+
+# What outputs call the parts of a body's output -> what these are called there.
+BODY_FIELDS = {
+    "last_hidden_state": "last_hidden_state",
+    "pooler_output": "pooled",
+    "past_key_values": "past_key_values",
+    "hidden_states": "hidden_states",
+    "attentions": "attentions",
+    "cross_attentions": "cross_attentions",
+}
 
 
 class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
@@ -94,27 +106,16 @@ class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
             raise InputError(f"there are layers 0 to {len(layers) - 1}, got {index}")
         return layers[index]
 
-    # -- inputs ------------------------------------------------------------------------------------------------
+    # -- inputs and outputs -------------------------------------------------------------------------------------
 
-    def check_inputs(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        """Whichever of the two is given, after a look at its shape."""
-        if (input_ids is None) == (inputs_embeds is None):
-            raise InputError("give either input_ids or inputs_embeds" + (", not both" if input_ids is not None else ""))
-        given = input_ids if inputs_embeds is None else inputs_embeds
-        if hasattr(given, "keys"):
-            raise InputError("an encoding is passed with two stars: model(**batch)")
-        check_tensor(given, "input_ids" if inputs_embeds is None else "inputs_embeds")
-        wanted = "B T" if inputs_embeds is None else "B T C"
-        if given.dim() != len(wanted.split()):
-            raise InputError(
-                f"{'input_ids' if inputs_embeds is None else 'inputs_embeds'} must have the shape "
-                f"{wanted}, got {list(given.shape)}"
-            )
-        if 0 in given.shape:
-            raise InputError(f"the batch is empty: its shape is {list(given.shape)}")
-        if inputs_embeds is not None and given.shape[-1] != self.get_input_embeddings().embedding_dim:
-            raise InputError(f"inputs_embeds have {given.shape[-1]} columns, not {self.config.hidden_size}")
-        return given
+    def as_output(
+        self, kind: type[ModelOutput], body: BodyOutput, return_dict: bool | None, **values: Any
+    ) -> ModelOutput | tuple:
+        """What a forward returns: `values`, and whatever else of `kind` the body has."""
+        for field in fields(kind):
+            if field.name not in values and field.name in BODY_FIELDS:
+                values[field.name] = getattr(body, BODY_FIELDS[field.name])
+        return kind(**values).given_as(self.config.return_dict if return_dict is None else return_dict)
 
     def get_extended_attention_mask(
         self, attention_mask: Tensor, input_shape: Sequence[int], device: torch.device | None = None
@@ -127,23 +128,6 @@ class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
         if mask is None:
             mask = torch.zeros(batch, 1, 1, length, dtype=self.dtype, device=device)
         return mask
-
-    def get_head_mask(self, head_mask: Tensor | None) -> Tensor | None:
-        """H, or layers H -> layers 1 H 1 1 (or five dimensions already)."""
-        if head_mask is None:
-            return None
-        layers = self.config.num_hidden_layers
-        if head_mask.dim() == 1:
-            head_mask = head_mask[None, None, :, None, None].expand(layers, -1, -1, -1, -1)
-        elif head_mask.dim() == 2:
-            head_mask = head_mask[:, None, :, None, None]
-        heads = {layer.attention.self.num_attention_heads for layer in self.base_model.encoder.layer}
-        if head_mask.dim() != 5 or head_mask.shape[0] != layers or {head_mask.shape[2]} != heads:
-            held = " or ".join(map(str, sorted(heads)))
-            raise InputError(
-                f"head_mask must have the shape heads or layers x heads, with {layers} layers of {held} heads"
-            )
-        return head_mask.to(self.dtype)
 
     # -- embeddings --------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ Its layers stand in `bert_layers.py`, its heads in `bert_heads.py`.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +17,13 @@ from ..checkpoints.keymap import KeyMap
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
-from ..nn.mask import check_ids
 from ..nn.layout import Layout
+from ..nn.mask import check_ids
 from .base import PreTrainedModel
 from .bert_layers import BertEncoder
 from .body import Body
-from .outputs import (
-    BaseModelOutputWithPoolingAndCrossAttentions,
-)
+from .outputs import BaseModelOutputWithPoolingAndCrossAttentions, ModelOutput
+from .signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
 
 POSITIONS = ("absolute", "relative_key", "relative_key_query")
 
@@ -103,51 +103,15 @@ class BertModel(BertPreTrainedModel, Body):
     def pool(self, rows: Tensor, layout: Layout) -> Tensor | None:
         return None if self.pooler is None else self.pooler(rows, layout)
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        past_key_values: tuple | None = None,
-        use_cache: bool | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> BaseModelOutputWithPoolingAndCrossAttentions | tuple:
+    @takes(*TEXT, *SOURCE, *CACHE, *OUTPUTS)
+    def forward(self, inputs: dict[str, Any], return_dict: bool | None = None) -> ModelOutput | tuple:
         """Run the model on a padded batch B T; padded positions come back as zeros.
 
         `attention_mask` is 1 where a token is real (B T, or B T S for a mask per query). `head_mask` (H, or layers H)
         multiplies the weights of heads. A decoder takes `encoder_hidden_states` (B S C) with their mask, and the
         `past_key_values` of an earlier call, whose tokens `attention_mask` then covers too.
         """
-        body = self.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            encoder_hidden_states,
-            encoder_attention_mask,
-            past_key_values,
-            use_cache,
-            output_attentions,
-            output_hidden_states,
-        )
-        out = BaseModelOutputWithPoolingAndCrossAttentions(
-            last_hidden_state=body.last_hidden_state,
-            pooler_output=body.pooled,
-            hidden_states=body.hidden_states,
-            past_key_values=body.past_key_values,
-            attentions=body.attentions,
-            cross_attentions=body.cross_attentions,
-        )
-        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+        return self.as_output(BaseModelOutputWithPoolingAndCrossAttentions, self.encode(**inputs), return_dict)
 
 
 class BertEmbeddings(nn.Module):
@@ -172,21 +136,30 @@ class BertEmbeddings(nn.Module):
         past_key_values_length: int = 0,
     ) -> Tensor:
         """B T -> B T C, or N -> N C with the `position_ids` of every row."""
-        if inputs_embeds is None:
-            check_ids(input_ids, self.word_embeddings.num_embeddings, "input_ids: id")
-            inputs_embeds = self.word_embeddings(input_ids)
-        if token_type_ids is None:
-            embedded = inputs_embeds + self.token_type_embeddings.weight[0]
-        else:
-            check_ids(token_type_ids, self.token_type_embeddings.num_embeddings, "token_type_ids: type")
-            embedded = inputs_embeds + self.token_type_embeddings(token_type_ids)
+        if position_ids is None:
+            length = (input_ids if inputs_embeds is None else inputs_embeds[..., 0]).shape[-1]
+            position_ids = torch.arange(length, device=self.word_embeddings.weight.device) + past_key_values_length
+            self.check(input_ids, token_type_ids, position_ids)  # a direct call: in a body's pass they are checked
+        x = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        types = self.token_type_embeddings
+        x = x + (types.weight[0] if token_type_ids is None else types(token_type_ids))
         if self.position_embedding_type == "absolute":
-            if position_ids is None:
-                first, device = past_key_values_length, embedded.device
-                position_ids = torch.arange(first, first + embedded.shape[-2], device=device)
-            check_ids(position_ids, self.position_embeddings.num_embeddings, "position_ids: position")
-            embedded = embedded + self.position_embeddings(position_ids)
-        return self.dropout(self.LayerNorm(embedded))
+            x = x + self.position_embeddings(position_ids)
+        return self.dropout(self.LayerNorm(x))
+
+    def check(
+        self,
+        ids: Tensor | None,
+        types: Tensor | None,
+        positions: Tensor,
+        layout: Layout | None = None,
+        name: str = "input_ids",
+    ) -> None:
+        """Refuse what the tables do not have."""
+        check_ids(ids, self.word_embeddings.num_embeddings, f"{name}: id", layout)
+        check_ids(types, self.token_type_embeddings.num_embeddings, "token_type_ids: type", layout)
+        if self.position_embedding_type == "absolute":
+            check_ids(positions, self.position_embeddings.num_embeddings, "position_ids: position", layout)
 
 
 class BertPooler(nn.Module):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..nn.activation import ACTIVATIONS
-from ..nn.bare import Copies
 from ..nn.dropout import Dropout
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
@@ -23,12 +22,13 @@ from .heads import (
     ForSequenceClassification,
     ForTokenClassification,
     HeadModel,
-    next_word_loss,
+    NextWordModel,
     score_tokens,
     token_labels,
 )
 from .outputs import BertForPreTrainingOutput, CausalLMOutputWithCrossAttentions
 from .pretrained_io import is_made_again
+from .signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
 
 log = logging.getLogger("glassformer")
 
@@ -104,9 +104,6 @@ class ScoresWords(BertPreTrainedModel):
     def word_logits(self, rows: Tensor) -> Tensor:
         return self.cls.predictions(rows)
 
-    def bare_word_logits(self, copies: Copies) -> Callable[[Tensor], Tensor]:
-        return self.word_logits
-
     def _resize_output(self, size: int, shared: int) -> None:
         head = self.cls.predictions
         old = head.decoder
@@ -128,30 +125,15 @@ class BertForPreTraining(ScoresWords, HeadModel):
         self.cls = BertPreTrainingHeads(self.config)
         self.post_init()
 
+    @takes(*TEXT, "labels", "next_sentence_label", *OUTPUTS)
     def forward(
         self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
+        inputs: dict[str, Any],
         labels: Tensor | None = None,
         next_sentence_label: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
     ) -> BertForPreTrainingOutput | tuple:
-        body = self.bert.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
+        body = self.bert.encode(**inputs)
         words, word_logits = score_tokens(self.word_logits, body)  # N V, B T V
         follows = self.cls.seq_relationship(body.pooled)  # B 2
         loss = None
@@ -160,14 +142,8 @@ class BertForPreTraining(ScoresWords, HeadModel):
         if next_sentence_label is not None:
             next_loss = label_loss(follows, next_sentence_label)
             loss = next_loss if loss is None else loss + next_loss
-        return self.finish(
-            BertForPreTrainingOutput,
-            body,
-            return_dict,
-            loss=loss,
-            prediction_logits=word_logits,
-            seq_relationship_logits=follows,
-        )
+        scores = {"prediction_logits": word_logits, "seq_relationship_logits": follows}
+        return self.as_output(BertForPreTrainingOutput, body, return_dict, loss=loss, **scores)
 
 
 class BertForMaskedLM(ScoresWords, ForMaskedLM):
@@ -178,7 +154,7 @@ class BertForMaskedLM(ScoresWords, ForMaskedLM):
         self.post_init()
 
 
-class BertLMHeadModel(Generates, ScoresWords):
+class BertLMHeadModel(Generates, ScoresWords, NextWordModel):
     """BERT as a decoder: the next word, from left to right."""
 
     def __init__(self, config: BertConfig):
@@ -189,48 +165,14 @@ class BertLMHeadModel(Generates, ScoresWords):
         self.cls = BertOnlyMLMHead(self.config)
         self.post_init()
 
+    @takes(*TEXT, *SOURCE, "labels", *CACHE, *OUTPUTS)
     def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        labels: Tensor | None = None,
-        past_key_values: tuple | None = None,
-        use_cache: bool | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
+        self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> CausalLMOutputWithCrossAttentions | tuple:
         """With `labels` (the input itself; shifted inside) the mean loss of every next word, and no cache."""
-        body = self.bert.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            encoder_hidden_states,
-            encoder_attention_mask,
-            past_key_values,
-            use_cache if labels is None else False,
-            output_attentions,
-            output_hidden_states,
-        )
-        _, logits = score_tokens(self.word_logits, body)  # B T V
-        out = CausalLMOutputWithCrossAttentions(
-            loss=None if labels is None else next_word_loss(logits, labels, body),
-            logits=logits,
-            past_key_values=body.past_key_values,
-            hidden_states=body.hidden_states,
-            attentions=body.attentions,
-            cross_attentions=body.cross_attentions,
-        )
-        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+        if labels is not None:
+            inputs["use_cache"] = False
+        return self.predict(self.bert.encode(**inputs), labels, return_dict)
 
 
 class BertForNextSentencePrediction(BertPreTrainedModel, ForNextSentencePrediction):

@@ -1,37 +1,144 @@
-"""What the bodies of all architectures share: the door, the stack of layers, and what the heads get."""
+"""The body of every architecture: inputs -> embeddings -> stack of layers -> finish.
+
+`encode` is the way in: it checks a padded batch, turns it into a stream of real tokens, makes the context of the pass
+and gives back rows of the stream, as the heads read them. Encoders, decoders and both halves of an encoder-decoder are
+such bodies; what is special about one (which positions its tokens have, how long a text may be, what comes after the
+last layer) it says by overriding a method.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import InputError
-from ..nn.bare import Copies, is_watched
 from ..nn.cache import Cache
-from ..nn.mask import arrange, check_ids, check_tensor
+from ..nn.context import Context, ContextModule, Source
 from ..nn.layout import Layout
-from .base import PreTrainedModel
+from ..nn.mask import arrange, check_tensor
 from .outputs import BaseModelOutputWithPastAndCrossAttentions, BodyOutput
 
 
-class Body(PreTrainedModel):
-    """A model made of `embeddings`, `encoder` and perhaps a pooler, run on the stream of real tokens."""
+class LayerStack(ContextModule):
+    """Layers, one after the other."""
 
-    is_body = True
+    def __init__(self, layers: list[nn.Module], embeddings: nn.Module | None = None):
+        super().__init__()
+        if embeddings is not None:  # those of an encoder or a decoder that is a stack itself
+            self.embeddings = embeddings
+        self.layer = nn.ModuleList(layers)
+        self.gradient_checkpointing = False
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """N C -> N C; hidden states are left in the context of the pass."""
+        states = [x] if context.output_hidden_states else None
+        for i, layer in enumerate(self.layer):
+            here = context.at(i)
+            if self.gradient_checkpointing and self.training:
+                x = checkpoint(layer, x, here, use_reentrant=False)
+            else:
+                x = layer(x, here)
+            if states is not None:
+                states.append(x)
+        x = self.finish(x)
+        if states is not None:
+            states[-1] = x
+            context.hidden_states = states
+        return x
+
+    def finish(self, x: Tensor) -> Tensor:
+        """What comes after the last layer: nothing, or a last normalisation."""
+        return x
+
+    def call_directly(  # type: ignore[override]
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: tuple | None = None,
+        use_cache: bool = False,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        return_dict: bool = True,
+    ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
+        """The layers on B T C, with additive masks, as the tutorials call `model.encoder`."""
+        context = Context(
+            Layout.full(*hidden_states.shape[:2], mask=attention_mask),
+            cache=past_key_values,
+            head_mask=head_mask,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            use_cache=use_cache,
+        )
+        if encoder_hidden_states is not None:
+            layout = Layout.full(*encoder_hidden_states.shape[:2], mask=encoder_attention_mask)
+            context.cross = replace(context, source=Source(encoder_hidden_states, layout))
+        rows = self.run(hidden_states, context)
+        seen = collected(context)
+        states = context.hidden_states
+        out = BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=rows, hidden_states=None if states is None else tuple(states), **seen
+        )
+        return out.given_as(return_dict)
+
+
+def collected(context: Context) -> dict[str, Any]:
+    """What the layers of a pass left in their contexts, as outputs name it."""
+    layers = context.layers
+    wants_weights, crossing = context.output_attentions, context.cross is not None
+    return {
+        "past_key_values": tuple(layer.seen()[-1] for layer in layers) if context.use_cache else None,
+        "attentions": tuple(layer.weights for layer in layers) if wants_weights else None,
+        "cross_attentions": tuple(layer.cross.weights for layer in layers) if wants_weights and crossing else None,
+    }
+
+
+class Body(nn.Module):
+    """Embeddings and layers, run on the stream of real tokens."""
+
+    ids_name = "input_ids"  # what a user calls them
     is_decoder: bool  # sees only what comes before, and can keep keys and values between calls
+    embeddings: nn.Module
+    keeps_state = False  # what is kept between two tokens: a state, or keys and values
+    masks_cross_heads = True  # whether `head_mask` is for the cross-attention too
+
+    # -- what an architecture says -----------------------------------------------------------------------------
+
+    @property
+    def stack(self) -> LayerStack:
+        """The part that holds the layers."""
+        return self.encoder
+
+    @property
+    def max_length(self) -> int | None:
+        """How many tokens can be read at once; None where nothing limits them."""
+        return self.config.max_position_embeddings
 
     @property
     def layer_count(self) -> int:
-        return len(self.encoder.layer)
+        return len(self.stack.layer)
+
+    def positions(self, layout: Layout, past: int, device: torch.device) -> Tensor:
+        """The position of every row, N, behind `past` tokens of each sequence."""
+        return layout.columns(device) + past
+
+    def through(self, x: Tensor, context: Context) -> Tensor:
+        """From the embeddings to the rows that the heads read: N C -> N C"""
+        return self.stack(x, context)
 
     def pool(self, rows: Tensor, layout: Layout) -> Tensor | None:
         """One vector for each sequence (N C -> B C), where the architecture has one."""
         return None
 
-    def run(
+    # -- the pass ----------------------------------------------------------------------------------------------
+
+    def encode(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -45,25 +152,31 @@ class Body(PreTrainedModel):
         use_cache: bool | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
-        whole: bool = False,
+        cross_head_mask: Tensor | None = None,
+        memory: BodyOutput | None = None,
+        state: Tensor | None = None,
+        keep_padding: bool = False,
     ) -> BodyOutput:
-        """The forward pass up to its exit: rows of the stream and their layout, as the heads read them.
+        """The pass from a padded batch to rows of the stream and their layout, as the heads read them.
 
-        A `Cache` is read and filled in place; tuples of an earlier call are read and new ones returned.
+        What a decoder reads is `encoder_hidden_states` with their mask, or the `memory` that an encoder's `encode`
+        returned. A `Cache` is read and filled in place; tuples of an earlier call are read and new ones returned.
+        `keep_padding` computes padded positions too.
         """
+        if self.keeps_state and (past_key_values is not None or position_ids is not None):
+            raise InputError("a decoder that keeps a state has neither past_key_values nor position_ids")
+        if state is not None and not self.keeps_state:
+            raise InputError(f"a {type(self).__name__} keeps no state: give past_key_values")
         given = self.check_inputs(input_ids, inputs_embeds)
         batch, length = given.shape[:2]
-        config = self.config
         past = 0 if past_key_values is None else self.check_past(past_key_values, batch)
         cache = past_key_values if isinstance(past_key_values, Cache) else None
-        use_cache = cache is None and self.is_decoder and (config.use_cache if use_cache is None else use_cache)
         if not self.is_decoder and (encoder_hidden_states is not None or past_key_values is not None):
             raise InputError("encoder_hidden_states and past_key_values are for decoders: set is_decoder=True")
-        if (cache is None or position_ids is None) and past + length > config.max_position_embeddings:
-            raise InputError(
-                f"{past + length} positions are more than max_position_embeddings {config.max_position_embeddings}"
-            )
-        head_mask = self.get_head_mask(head_mask)
+        if cache is None or position_ids is None:
+            self.check_length(past + length)
+        head_mask = self.head_masks(head_mask)
+        cross_head_mask = head_mask if self.masks_cross_heads else self.head_masks(cross_head_mask)
         per_position = head_mask is not None and max(head_mask.shape[-2:]) > 1
 
         layout = arrange(
@@ -72,91 +185,156 @@ class Body(PreTrainedModel):
             attention_mask,
             causal=self.is_decoder,
             past=past,
-            whole=whole or per_position,
+            keep_padding=keep_padding or per_position,
             dtype=self.dtype,
             device=given.device,
         )
-        source = None
-        if encoder_hidden_states is not None:
-            source = self.arrange_source(
-                encoder_hidden_states, encoder_attention_mask, batch, bool(past) or per_position
-            )
-            encoder_hidden_states = source.pack(encoder_hidden_states)  # M C
-
-        columns = layout.columns(given.device) + past
-        positions = columns if position_ids is None else pack_ids(position_ids, layout, "position_ids")
+        source = self.source_of(
+            memory, encoder_hidden_states, encoder_attention_mask, state, batch, keep_padding=bool(past) or per_position
+        )
+        positions = self.positions(layout, past, given.device)
+        if position_ids is not None:
+            positions = pack_ids(position_ids, layout, "position_ids")
         if cache is not None:
             layout = replace(layout, distance=cache.distances(layout.unpack(positions)))
         ids = None if input_ids is None else layout.pack(input_ids)
-        if ids is not None:
-            check_ids(ids, self.get_input_embeddings().num_embeddings, "input_ids: id", layout)
-        hidden = self.embeddings(  # N C
-            ids,
-            pack_ids(token_type_ids, layout, "token_type_ids"),
-            positions,
-            None if inputs_embeds is None else layout.pack(inputs_embeds),
-        )
-        encoded = self.encoder(
-            hidden,
+        types = pack_ids(token_type_ids, layout, "token_type_ids")
+        self.embeddings.check(ids, types, positions, layout, self.ids_name)
+        x = self.embeddings(ids, types, positions, None if inputs_embeds is None else layout.pack(inputs_embeds))  # N C
+        context = Context(
+            layout,
+            cache=past_key_values,
             head_mask=head_mask,
-            encoder_hidden_states=encoder_hidden_states,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            output_attentions=config.output_attentions if output_attentions is None else output_attentions,
-            output_hidden_states=config.output_hidden_states if output_hidden_states is None else output_hidden_states,
-            layout=layout,
-            source=source,
+            output_attentions=self.default("output_attentions", output_attentions),
+            output_hidden_states=self.default("output_hidden_states", output_hidden_states),
+            use_cache=cache is None and self.is_decoder and self.default("use_cache", use_cache),
         )
-        out = BodyOutput.of(encoded, layout, self.pool(encoded.last_hidden_state, layout))
+        if source is not None:
+            context.cross = Context(layout, source, head_mask=cross_head_mask)
+        out = self.finished(self.through(x, context), context)
         if cache is not None:
             cache.length += length
             out.past_key_values = cache
         return out
 
-    def bare_step(self, copies: Copies) -> Callable[[Tensor, Tensor, Cache, Tensor | None], Tensor] | None:
-        """`run` for one token of every continuation (ids and positions B T), behind a cache, without its modules: the
-        rows that a head reads. None where a layer has no such way, or a hook wants to see what passes.
+    def decode_step(
+        self, ids: Tensor, positions: Tensor, cache: Cache, mask: Tensor | None, source: Source | None = None
+    ) -> Tensor:
+        """`encode` for one token of every continuation (ids and positions B T) behind a cache: the rows, N C.
+
+        Ids and positions are the engine's own and are not checked; `mask` is additive, B 1 T S.
         """
-        if self.training or is_watched(self):
-            return None
-        layers = [layer.bare(copies) for layer in self.encoder.layer]
-        if not all(layers):
-            return None
+        batch, length = ids.shape
+        layout = Layout.full(batch, length, mask=mask, distance=cache.distances(positions))
+        context = Context(layout, cache=cache)
+        if source is not None:
+            context.cross = Context(layout, source)
+        x = self.embeddings(ids.reshape(-1), None, positions.reshape(-1))  # N C
+        x = self.through(x, context)
+        cache.length += length
+        return x
 
-        def step(ids: Tensor, positions: Tensor, cache: Cache, mask: Tensor | None) -> Tensor:
-            batch, length = ids.shape
-            cache.distances(positions)
-            x = self.embeddings(ids.reshape(-1), None, positions.reshape(-1))  # N C
-            for layer, kept in zip(layers, cache.layers, strict=True):
-                x = layer(x, kept.own, mask, batch)
-            cache.length += length
-            return self.encoder.finish(x)
+    def finished(self, rows: Tensor, context: Context) -> BodyOutput:
+        """What a pass gives: its rows, and what was recorded on the way."""
+        layout, states = context.layout, context.hidden_states
+        return BodyOutput(
+            rows=rows,
+            layout=layout,
+            pooled=self.pool(rows, layout),
+            hidden_states=None if states is None else tuple(layout.unpack(state) for state in states),
+            **collected(context),
+        )
 
-        return step
+    def default(self, name: str, value: bool | None) -> bool:
+        """What a call says, else what the config says."""
+        return getattr(self.config, name, False) if value is None else value
+
+    # -- checks ------------------------------------------------------------------------------------------------
+
+    def check_inputs(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
+        """Whichever of the two is given, after a look at its shape."""
+        if (input_ids is None) == (inputs_embeds is None):
+            both = ", not both" if input_ids is not None else ""
+            raise InputError(f"give either {self.ids_name} or inputs_embeds{both}")
+        given = input_ids if inputs_embeds is None else inputs_embeds
+        if hasattr(given, "keys"):
+            raise InputError("an encoding is passed with two stars: model(**batch)")
+        name, shape = (self.ids_name, "B T") if inputs_embeds is None else ("inputs_embeds", "B T C")
+        check_tensor(given, name)
+        if given.dim() != len(shape.split()):
+            raise InputError(f"{name} must have the shape {shape}, got {list(given.shape)}")
+        if 0 in given.shape:
+            raise InputError(f"the batch is empty: {name} has the shape {list(given.shape)}")
+        if inputs_embeds is not None and given.shape[-1] != self.embeddings.word_embeddings.embedding_dim:
+            raise InputError(f"inputs_embeds have {given.shape[-1]} columns, not {self.config.hidden_size}")
+        return given
+
+    def check_length(self, positions: int) -> None:
+        if self.max_length is not None and positions > self.max_length:
+            raise InputError(f"{positions} positions are more than max_position_embeddings {self.max_length}")
 
     def check_past(self, past_key_values: Cache | tuple, batch: int) -> int:
         """How many tokens a cache of an earlier call holds."""
-        if isinstance(past_key_values, Cache) and len(past_key_values) == len(self.encoder.layer):
+        layers = self.layer_count
+        if isinstance(past_key_values, Cache) and len(past_key_values) == layers:
             return past_key_values.length
         try:
             shapes = {tuple(layer[0].shape[i] for i in (0, 2)) for layer in past_key_values}
         except (TypeError, IndexError, AttributeError):
             raise InputError("past_key_values are the ones an earlier call returned: one pair for each layer") from None
-        if len(past_key_values) != len(self.encoder.layer) or len(shapes) != 1 or next(iter(shapes))[0] != batch:
+        if len(past_key_values) != layers or len(shapes) != 1 or next(iter(shapes))[0] != batch:
             raise InputError(
-                f"past_key_values must hold {len(self.encoder.layer)} layers for a batch of {batch}, "
+                f"past_key_values must hold {layers} layers for a batch of {batch}, "
                 f"got {len(past_key_values)} layers for batches of {sorted({b for b, _ in shapes})}"
             )
         return next(iter(shapes))[1]
 
-    def arrange_source(self, states: Tensor, mask: Tensor | None, batch: int, whole: bool) -> Layout:
-        """The layout of what a decoder looks at, B S C."""
+    def head_masks(self, head_mask: Tensor | None) -> Tensor | None:
+        """H, or layers H -> layers 1 H 1 1 (or five dimensions already)."""
+        if head_mask is None:
+            return None
+        layers = self.layer_count
+        if head_mask.dim() == 1:
+            head_mask = head_mask[None, None, :, None, None].expand(layers, -1, -1, -1, -1)
+        elif head_mask.dim() == 2:
+            head_mask = head_mask[:, None, :, None, None]
+        heads = {layer.attention.self.num_attention_heads for layer in self.stack.layer}
+        if head_mask.dim() != 5 or head_mask.shape[0] != layers or {head_mask.shape[2]} != heads:
+            held = " or ".join(map(str, sorted(heads)))
+            raise InputError(
+                f"head_mask must have the shape heads or layers x heads, with {layers} layers of {held} heads"
+            )
+        return head_mask.to(self.dtype)
+
+    def source_of(
+        self,
+        memory: BodyOutput | None,
+        states: Tensor | None,
+        mask: Tensor | None,
+        state: Tensor | None,
+        batch: int,
+        keep_padding: bool,
+    ) -> Source | None:
+        """What a decoder reads besides its own tokens: the `memory` of an encoder, or vectors B S C with their mask."""
+        if memory is not None:
+            if memory.layout.batch != batch:
+                raise InputError(f"{batch} targets cannot be written beside {memory.layout.batch} sources")
+            return Source(memory.rows, memory.layout, memory.pooled)
+        if states is None:
+            return None
+        if self.layer_count and not hasattr(self.stack.layer[0], "crossattention"):
+            raise InputError("encoder_hidden_states need a model with add_cross_attention=True")
+        found = self.source_layout(states, mask, batch, keep_padding or self.keeps_state)
+        return Source(found.pack(states), found, state)
+
+    def source_layout(self, states: Tensor, mask: Tensor | None, batch: int, keep_padding: bool) -> Layout:
+        """The layout of what a decoder reads, B S C."""
         check_tensor(states, "encoder_hidden_states")
-        shape, width = list(states.shape), self.config.hidden_size
+        shape, width = list(states.shape), self.embeddings.word_embeddings.embedding_dim
         if len(shape) != 3 or shape[0] != batch or shape[2] != width:
             raise InputError(f"encoder_hidden_states must have the shape [{batch}, positions, {width}], got {shape}")
-        settings = {"dtype": self.dtype, "device": states.device, "name": "encoder_attention_mask"}
-        return arrange(batch, shape[1], mask, whole=whole, **settings)
+        settings = {"dtype": states.dtype, "device": states.device, "name": "encoder_attention_mask"}
+        return arrange(batch, shape[1], mask, keep_padding=keep_padding, **settings)
 
 
 def pack_ids(ids: Tensor | None, layout: Layout, name: str) -> Tensor | None:
@@ -169,66 +347,3 @@ def pack_ids(ids: Tensor | None, layout: Layout, name: str) -> Tensor | None:
     if ids.shape[0] not in (1, layout.batch) or ids.shape[1] != layout.length:
         raise InputError(f"{name} must have shape {[layout.batch, layout.length]}, got {list(ids.shape)}")
     return layout.pack(ids.expand(layout.batch, -1))
-
-
-class LayerStack(nn.Module):
-    """Layers, one after the other, and what was seen on the way."""
-
-    def __init__(self, layers: list[nn.Module]):
-        super().__init__()
-        self.layer = nn.ModuleList(layers)
-        self.gradient_checkpointing = False
-
-    def finish(self, hidden_states: Tensor) -> Tensor:
-        """What comes after the last layer: nothing, or a last normalisation."""
-        return hidden_states
-
-    def forward(
-        self,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        past_key_values: tuple | None = None,
-        use_cache: bool = False,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        return_dict: bool = True,
-        layout: Layout | None = None,
-        source: Layout | None = None,
-    ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
-        states, weights, cross_weights, presents = [hidden_states], [], [], []
-        for i, layer in enumerate(self.layer):
-            arguments = (
-                hidden_states,
-                attention_mask,
-                None if head_mask is None else head_mask[i],
-                encoder_hidden_states,
-                encoder_attention_mask,
-                None if past_key_values is None else past_key_values[i],
-                output_attentions,
-                use_cache,
-                layout,
-                source,
-            )
-            if self.gradient_checkpointing and self.training:
-                hidden_states, *seen = checkpoint(layer, *arguments, use_reentrant=False)
-            else:
-                hidden_states, *seen = layer(*arguments)
-            states.append(hidden_states)
-            if output_attentions:
-                weights.append(seen.pop(0))
-                if encoder_hidden_states is not None:
-                    cross_weights.append(seen.pop(0))
-            if use_cache:
-                presents.append(seen.pop(0))
-        states[-1] = hidden_states = self.finish(hidden_states)
-        out = BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=hidden_states,
-            past_key_values=tuple(presents) or None,
-            hidden_states=tuple(states) if output_hidden_states else None,
-            attentions=tuple(weights) or None,
-            cross_attentions=tuple(cross_weights) or None,
-        )
-        return out.given_as(return_dict)

@@ -6,6 +6,7 @@ What it shares with BERT it imports; its files use other names, as the two table
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +17,13 @@ from ..errors import ConfigError, InputError
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
+from ..nn.layout import Layout
 from ..nn.mask import check_ids
 from .bert import BertPreTrainedModel
 from .bert_layers import BertEncoder
 from .body import Body
-from .outputs import BaseModelOutput
+from .outputs import BaseModelOutput, ModelOutput
+from .signature import OUTPUTS, takes
 
 CONFIG = {
     "dim": "hidden_size",
@@ -112,31 +115,10 @@ class DistilBertModel(DistilBertPreTrainedModel, Body):
         self.encoder = BertEncoder(self.config)
         self.post_init()
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-        position_ids: Tensor | None = None,
-    ) -> BaseModelOutput | tuple:
+    @takes("input_ids", "attention_mask", "head_mask", "inputs_embeds", *OUTPUTS, "position_ids")
+    def forward(self, inputs: dict[str, Any], return_dict: bool | None = None) -> ModelOutput | tuple:
         """Run the model on a padded batch B T; padded positions come back as zeros. Arguments as in `BertModel`."""
-        body = self.run(
-            input_ids,
-            attention_mask,
-            position_ids=position_ids,
-            head_mask=head_mask,
-            inputs_embeds=inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
-        out = BaseModelOutput(
-            last_hidden_state=body.last_hidden_state, hidden_states=body.hidden_states, attentions=body.attentions
-        )
-        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+        return self.as_output(BaseModelOutput, self.encode(**inputs), return_dict)
 
 
 class DistilBertEmbeddings(nn.Module):
@@ -159,15 +141,26 @@ class DistilBertEmbeddings(nn.Module):
         inputs_embeds: Tensor | None = None,
     ) -> Tensor:
         """B T -> B T C, or N -> N C with the `position_ids` of every row."""
-        if token_type_ids is not None:
-            raise InputError("a DistilBERT has no token types: leave token_type_ids out, as DistilBertTokenizer does")
-        if inputs_embeds is None:
-            check_ids(input_ids, self.word_embeddings.num_embeddings, "input_ids: id")
-            inputs_embeds = self.word_embeddings(input_ids)
         if position_ids is None:
-            position_ids = torch.arange(inputs_embeds.shape[-2], device=inputs_embeds.device)
-        check_ids(position_ids, self.position_embeddings.num_embeddings, "position_ids: position")
-        return self.dropout(self.LayerNorm(inputs_embeds + self.position_embeddings(position_ids)))
+            length = (input_ids if inputs_embeds is None else inputs_embeds[..., 0]).shape[-1]
+            position_ids = torch.arange(length, device=self.word_embeddings.weight.device)
+            self.check(input_ids, token_type_ids, position_ids)  # a direct call: in a body's pass they are checked
+        x = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        return self.dropout(self.LayerNorm(x + self.position_embeddings(position_ids)))
+
+    def check(
+        self,
+        ids: Tensor | None,
+        types: Tensor | None,
+        positions: Tensor,
+        layout: Layout | None = None,
+        name: str = "input_ids",
+    ) -> None:
+        """Refuse what the tables do not have."""
+        if types is not None:
+            raise InputError("a DistilBERT has no token types: leave token_type_ids out, as DistilBertTokenizer does")
+        check_ids(ids, self.word_embeddings.num_embeddings, f"{name}: id", layout)
+        check_ids(positions, self.position_embeddings.num_embeddings, "position_ids: position", layout)
 
 
 class SinePositions(nn.Embedding):

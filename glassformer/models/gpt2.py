@@ -13,18 +13,17 @@ from torch import Tensor, nn
 
 from ..checkpoints.config import PretrainedConfig, choice, flag, kept, number, whole
 from ..checkpoints.keymap import KeyMap, Row
-from ..errors import InputError
-from ..nn import bare
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import SelfAttention, head_size, prune_attention
-from ..nn.cache import Room, own_and_crossed
+from ..nn.context import Context, ContextModule
 from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project, in_chunks
-from ..nn.mask import check_ids
 from ..nn.layout import Layout
+from ..nn.mask import check_ids
 from .base import PreTrainedModel
 from .body import Body, LayerStack
-from .outputs import BaseModelOutputWithPastAndCrossAttentions
+from .outputs import BaseModelOutputWithPastAndCrossAttentions, ModelOutput
+from .signature import OUTPUTS, SOURCE, TEXT, takes
 
 CONFIG = {
     "n_positions": "max_position_embeddings",
@@ -139,46 +138,11 @@ class GPT2Model(GPT2PreTrainedModel, Body):
         self.encoder = GPT2Encoder(self.config)
         self.post_init()
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        past_key_values: tuple | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        use_cache: bool | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-    ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
+    @takes("input_ids", "past_key_values", *TEXT[1:], *SOURCE, "use_cache", *OUTPUTS)
+    def forward(self, inputs: dict[str, Any], return_dict: bool | None = None) -> ModelOutput | tuple:
         """Run the model on a padded batch B T; padded positions come back as zeros. Arguments as in `BertModel`;
         `token_type_ids` are looked up among the word vectors."""
-        body = self.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            encoder_hidden_states,
-            encoder_attention_mask,
-            past_key_values,
-            use_cache,
-            output_attentions,
-            output_hidden_states,
-        )
-        out = BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=body.last_hidden_state,
-            past_key_values=body.past_key_values,
-            hidden_states=body.hidden_states,
-            attentions=body.attentions,
-            cross_attentions=body.cross_attentions,
-        )
-        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+        return self.as_output(BaseModelOutputWithPastAndCrossAttentions, self.encode(**inputs), return_dict)
 
 
 class GPT2Embeddings(nn.Module):
@@ -198,15 +162,21 @@ class GPT2Embeddings(nn.Module):
         inputs_embeds: Tensor | None = None,
     ) -> Tensor:
         words = self.word_embeddings
-        if inputs_embeds is None:
-            check_ids(input_ids, words.num_embeddings, "input_ids: id")
-            inputs_embeds = words(input_ids)
-        check_ids(position_ids, self.position_embeddings.num_embeddings, "position_ids: position")
-        embedded = inputs_embeds + self.position_embeddings(position_ids)
-        if token_type_ids is not None:
-            check_ids(token_type_ids, words.num_embeddings, "token_type_ids: type")
-            embedded = embedded + words(token_type_ids)
-        return self.dropout(embedded)
+        x = (words(input_ids) if inputs_embeds is None else inputs_embeds) + self.position_embeddings(position_ids)
+        return self.dropout(x if token_type_ids is None else x + words(token_type_ids))
+
+    def check(
+        self,
+        ids: Tensor | None,
+        types: Tensor | None,
+        positions: Tensor,
+        layout: Layout | None = None,
+        name: str = "input_ids",
+    ) -> None:
+        """Refuse what the tables do not have."""
+        check_ids(ids, self.word_embeddings.num_embeddings, f"{name}: id", layout)
+        check_ids(types, self.word_embeddings.num_embeddings, "token_type_ids: type", layout)
+        check_ids(positions, self.position_embeddings.num_embeddings, "position_ids: position", layout)
 
 
 class GPT2Encoder(LayerStack):
@@ -220,7 +190,7 @@ class GPT2Encoder(LayerStack):
         return self.LayerNorm(hidden_states)
 
 
-class GPT2Layer(nn.Module):
+class GPT2Layer(ContextModule):
     """Attention, then feed-forward; each normalises what it reads and adds to what runs through ("pre-norm")."""
 
     def __init__(self, config: GPT2Config, index: int):
@@ -229,72 +199,25 @@ class GPT2Layer(nn.Module):
         self.attention = GPT2Attention(config, index)
         if config.add_cross_attention:
             self.crossattention = GPT2Attention(config, index)
-        self.add_cross_attention = config.add_cross_attention
         self.intermediate = GPT2Intermediate(config)
         self.output = Project(wide(config), config.hidden_size, config.hidden_dropout_prob)
 
-    def forward(
-        self,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        past_key_value: tuple | None = None,
-        output_attentions: bool = False,
-        use_cache: bool = False,
-        layout: Layout | None = None,
-        source: Layout | None = None,
-    ) -> tuple:
-        """(hidden states, then self and cross weights if asked for, then the cache if `use_cache`)"""
-        own, crossed = own_and_crossed(past_key_value)
-        wanted: dict[str, Any] = {"output_attentions": output_attentions, "use_cache": use_cache, "layout": layout}
-        attended, *seen = self.attention(hidden_states, attention_mask, head_mask, past_key_value=own, **wanted)
-        hidden_states = hidden_states + attended
-        cache = seen.pop() if use_cache else ()
-        if encoder_hidden_states is not None:
-            if not self.add_cross_attention:
-                raise InputError("encoder_hidden_states need a model with add_cross_attention=True")
-            attended, *cross_seen = self.crossattention(
-                hidden_states,
-                None,
-                head_mask,
-                encoder_hidden_states,
-                encoder_attention_mask,
-                past_key_value=crossed,
-                source=source,
-                **wanted,
-            )
-            hidden_states = hidden_states + attended
-            cache += cross_seen.pop() if use_cache else ()
-            seen += cross_seen
-        on_stream = hidden_states.dim() == 2
-        rows = self.chunk_size_feed_forward * (layout.batch if on_stream else 1)
-        hidden_states = in_chunks(self.feed_forward_chunk, rows, hidden_states, dim=0 if on_stream else 1)
-        return (hidden_states, *seen, cache) if use_cache else (hidden_states, *seen)
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        x = x + self.attention(x, context)
+        if context.cross is not None:
+            x = x + self.crossattention(x, context.cross)
+        if self.chunk_size_feed_forward:
+            return in_chunks(self.feed_forward_chunk, self.chunk_size_feed_forward, x, context.layout.batch)
+        return x + self.output(self.intermediate(x))
 
     def feed_forward_chunk(self, hidden_states: Tensor) -> Tensor:
         return hidden_states + self.output(self.intermediate(hidden_states))
 
-    def bare(self, copies: bare.Copies = bare.NO_COPIES) -> bare.Step:
-        """`forward` for one token of every continuation, without its modules."""
-        attend, normalise = bare.attention(self.attention.self, copies), bare.norm(self.attention.LayerNorm)
-        project, normalise_again = (
-            bare.linear(self.attention.output.dense, copies),
-            bare.norm(self.intermediate.LayerNorm),
-        )
-        widen, narrow = bare.linear(self.intermediate.dense, copies), bare.linear(self.output.dense, copies)
-        activate = bare.activation(self.intermediate.intermediate_act_fn)
 
-        def step(x: Tensor, room: Room, mask: Tensor | None, batch: int) -> Tensor:
-            x = x + project(attend(normalise(x), room, mask, batch))
-            return x + narrow(activate(widen(normalise_again(x))))
-
-        return step
-
-
-class GPT2Attention(nn.Module):
+class GPT2Attention(ContextModule):
     """Normalise, attend, project; heads can be cut out of it."""
+
+    crosses = True
 
     def __init__(self, config: GPT2Config, index: int):
         super().__init__()
@@ -311,32 +234,8 @@ class GPT2Attention(nn.Module):
     def prune_heads(self, heads: list[int] | set[int]) -> None:
         prune_attention(self, set(heads))
 
-    def forward(
-        self,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        past_key_value: tuple | None = None,
-        output_attentions: bool = False,
-        use_cache: bool = False,
-        layout: Layout | None = None,
-        source: Layout | None = None,
-    ) -> tuple:
-        context, *seen = self.self(
-            self.LayerNorm(hidden_states),
-            attention_mask,
-            head_mask,
-            encoder_hidden_states,
-            encoder_attention_mask,
-            past_key_value,
-            output_attentions,
-            use_cache,
-            layout,
-            source,
-        )
-        return self.output(context), *seen
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        return self.output(self.self(self.LayerNorm(x), context))
 
 
 class GPT2Intermediate(Intermediate):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from ..nn.linear import Linear
@@ -9,6 +11,7 @@ from .generation import Generates
 from .gpt2 import GPT2Config, GPT2Model, GPT2PreTrainedModel
 from .heads import LastTokenModel, NextWordModel
 from .outputs import CausalLMOutputWithCrossAttentions, SequenceClassifierOutputWithPast
+from .signature import OUTPUTS, SOURCE, TEXT, takes
 
 
 class GPT2LMHeadModel(Generates, GPT2PreTrainedModel, NextWordModel):
@@ -20,39 +23,12 @@ class GPT2LMHeadModel(Generates, GPT2PreTrainedModel, NextWordModel):
         self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
+    @takes("input_ids", "past_key_values", *TEXT[1:], *SOURCE, "labels", "use_cache", *OUTPUTS)
     def forward(
-        self,
-        input_ids: Tensor | None = None,
-        past_key_values: tuple | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        labels: Tensor | None = None,
-        use_cache: bool | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
+        self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> CausalLMOutputWithCrossAttentions | tuple:
         """With `labels` (the input itself; shifted inside) the mean loss of every next word."""
-        body = self.transformer.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            encoder_hidden_states,
-            encoder_attention_mask,
-            past_key_values,
-            use_cache,
-            output_attentions,
-            output_hidden_states,
-        )
-        return self.predict(body, labels, return_dict)
+        return self.predict(self.transformer.encode(**inputs), labels, return_dict)
 
 
 class GPT2ForSequenceClassification(GPT2PreTrainedModel, LastTokenModel):
@@ -63,31 +39,8 @@ class GPT2ForSequenceClassification(GPT2PreTrainedModel, LastTokenModel):
         self.score = nn.Linear(config.hidden_size, config.num_labels, bias=False)
         self.post_init()
 
+    @takes("input_ids", "past_key_values", *TEXT[1:], "labels", "use_cache", *OUTPUTS)
     def forward(
-        self,
-        input_ids: Tensor | None = None,
-        past_key_values: tuple | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        use_cache: bool | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
+        self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> SequenceClassifierOutputWithPast | tuple:
-        body = self.transformer.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
-        return self.judge(body, input_ids, labels, return_dict)
+        return self.judge(self.transformer.encode(**inputs), inputs.get("input_ids"), labels, return_dict)

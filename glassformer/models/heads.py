@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..nn import bare
 from ..nn.linear import Linear
 from ..nn.loss import IGNORED, label_loss, span_loss, text_loss
 from ..nn.mask import check_tensor
@@ -30,16 +29,13 @@ from .outputs import (
     SequenceClassifierOutputWithPast,
     TokenClassifierOutput,
 )
+from .signature import OUTPUTS, SOURCE, TEXT, takes
 
 log = logging.getLogger("glassformer")
 
 
 class HeadModel(PreTrainedModel):
     """A body with a head."""
-
-    def finish(self, kind: type[ModelOutput], body: BodyOutput, return_dict: bool | None, **values: Tensor | None):
-        out = kind(**values, hidden_states=body.hidden_states, attentions=body.attentions)
-        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
 
     def text_logits(self, body: BodyOutput) -> Tensor:
         """What a head that judges whole texts makes of the one vector of each: B C -> B L."""
@@ -66,11 +62,6 @@ class LinearScores(PreTrainedModel):
         """N C -> N V"""
         return self.get_output_embeddings()(rows)
 
-    def bare_word_logits(self, copies: bare.Copies) -> bare.Brick:
-        """`word_logits` without its module."""
-        scorer = self.get_output_embeddings()
-        return scorer if bare.is_watched(scorer) else bare.linear(scorer, copies)
-
     def _resize_output(self, size: int, shared: int) -> None:
         old = self.get_output_embeddings()
         new = Linear(old.in_features, size, bias=old.bias is not None, device="meta")
@@ -92,15 +83,8 @@ class NextWordModel(LinearScores):
     ) -> CausalLMOutputWithCrossAttentions | tuple:
         """What a forward returns; `labels` are the input itself and shifted here."""
         _, logits = score_tokens(self.word_logits, body)  # B T V
-        out = CausalLMOutputWithCrossAttentions(
-            loss=None if labels is None else next_word_loss(logits, labels, body),
-            logits=logits,
-            past_key_values=body.past_key_values,
-            hidden_states=body.hidden_states,
-            attentions=body.attentions,
-            cross_attentions=body.cross_attentions,
-        )
-        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+        loss = None if labels is None else next_word_loss(logits, labels, body)
+        return self.as_output(CausalLMOutputWithCrossAttentions, body, return_dict, loss=loss, logits=logits)
 
 
 class LastTokenModel(PreTrainedModel):
@@ -111,14 +95,8 @@ class LastTokenModel(PreTrainedModel):
     ) -> SequenceClassifierOutputWithPast | tuple:
         """What a forward returns."""
         logits = self.score(self.last_tokens(body, input_ids))  # B L
-        out = SequenceClassifierOutputWithPast(
-            loss=None if labels is None else text_loss(logits, labels, problem_type(self, labels)),
-            logits=logits,
-            past_key_values=body.past_key_values,
-            hidden_states=body.hidden_states,
-            attentions=body.attentions,
-        )
-        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+        loss = None if labels is None else text_loss(logits, labels, problem_type(self, labels))
+        return self.as_output(SequenceClassifierOutputWithPast, body, return_dict, loss=loss, logits=logits)
 
     def last_tokens(self, body: BodyOutput, input_ids: Tensor | None) -> Tensor:
         """The vector of every text's last token: the last that is no padding."""
@@ -185,36 +163,14 @@ def problem_type(model: PreTrainedModel, labels: Tensor) -> str:
 class ForMaskedLM(HeadModel):
     """Which word stands at each position?"""
 
+    @takes(*TEXT, *SOURCE, "labels", *OUTPUTS)
     def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
+        self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> MaskedLMOutput | tuple:
-        body = self.base_model.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            encoder_hidden_states,
-            encoder_attention_mask,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
+        body = self.base_model.encode(**inputs)
         scores, logits = score_tokens(self.word_logits, body)  # N V, B T V
         loss = None if labels is None else label_loss(scores, token_labels(labels, body))
-        return self.finish(MaskedLMOutput, body, return_dict, loss=loss, logits=logits)
+        return self.as_output(MaskedLMOutput, body, return_dict, loss=loss, logits=logits)
 
 
 class LabelModel(HeadModel):
@@ -226,31 +182,13 @@ class LabelModel(HeadModel):
         """(loss if there are labels, logits)"""
         raise NotImplementedError(f"{type(self).__name__} does not say how it judges")
 
+    @takes(*TEXT, "labels", *OUTPUTS)
     def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
+        self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> ModelOutput | tuple:
-        body = self.base_model.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
+        body = self.base_model.encode(**inputs)
         loss, logits = self.judge(body, labels)
-        return self.finish(self.output_class, body, return_dict, loss=loss, logits=logits)
+        return self.as_output(self.output_class, body, return_dict, loss=loss, logits=logits)
 
 
 class ForNextSentencePrediction(LabelModel):
@@ -290,40 +228,20 @@ class ForTokenClassification(LabelModel):
 class ForMultipleChoice(HeadModel):
     """Which of several texts fits best? Inputs are B choices T."""
 
+    @takes(*TEXT, "labels", *OUTPUTS)
     def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
+        self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> MultipleChoiceModelOutput | tuple:
-        given = input_ids if inputs_embeds is None else inputs_embeds
-        if given is None or given.dim() != (3 if inputs_embeds is None else 4):
+        ids, vectors = inputs.get("input_ids"), inputs.get("inputs_embeds")
+        given = ids if vectors is None else vectors
+        if given is None or given.dim() != (3 if vectors is None else 4):
             raise InputError("multiple choice takes a batch of the shape B choices T")
         choices = given.shape[1]
-
-        def flat(x: Tensor | None) -> Tensor | None:
-            return None if x is None else x.flatten(0, 1)
-
-        body = self.base_model.run(
-            flat(input_ids),
-            flat(attention_mask),
-            flat(token_type_ids),
-            flat(position_ids),
-            head_mask,
-            flat(inputs_embeds),
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
+        flat = {name: value.flatten(0, 1) for name, value in inputs.items() if name in TEXT and name != "head_mask"}
+        body = self.base_model.encode(**{**inputs, **flat})
         logits = self.text_logits(body).view(-1, choices)  # B choices
         loss = None if labels is None else label_loss(logits, labels)
-        return self.finish(MultipleChoiceModelOutput, body, return_dict, loss=loss, logits=logits)
+        return self.as_output(MultipleChoiceModelOutput, body, return_dict, loss=loss, logits=logits)
 
 
 class ForQuestionAnswering(HeadModel):
@@ -333,18 +251,12 @@ class ForQuestionAnswering(HeadModel):
         """How well an answer begins and ends at each token: N C -> N 2."""
         return self.qa_outputs(rows)
 
+    @takes(*TEXT, "start_positions", "end_positions", *OUTPUTS)
     def forward(
         self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
+        inputs: dict[str, Any],
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
     ) -> QuestionAnsweringModelOutput | tuple:
         """Padded positions score the lowest number there is, so that no answer begins or ends in them.
@@ -354,21 +266,11 @@ class ForQuestionAnswering(HeadModel):
         if (start_positions is None) != (end_positions is None):
             raise InputError("give both start_positions and end_positions, or neither")
         learning = start_positions is not None
-        body = self.base_model.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-            whole=learning,
-        )
+        body = self.base_model.encode(**inputs, keep_padding=learning)
         logits = self.span_logits(body.rows)  # N 2
         laid_out = body.layout.unpack(logits, fill=torch.finfo(logits.dtype).min)  # B T 2
         starts, ends = (part.squeeze(-1).contiguous() for part in laid_out.split(1, dim=-1))
         loss = span_loss(starts, ends, start_positions, end_positions) if learning else None
-        return self.finish(
+        return self.as_output(
             QuestionAnsweringModelOutput, body, return_dict, loss=loss, start_logits=starts, end_logits=ends
         )

@@ -6,6 +6,7 @@ Its layer is the one that BERT took over; what makes it a decoder is only who ma
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -25,8 +26,10 @@ from .heads import LastTokenModel, NextWordModel
 from .outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
     CausalLMOutputWithCrossAttentions,
+    ModelOutput,
     SequenceClassifierOutputWithPast,
 )
+from .signature import OUTPUTS, TEXT, takes
 
 CONFIG = {
     "n_positions": "max_position_embeddings",
@@ -118,40 +121,10 @@ class OpenAIGPTModel(OpenAIGPTPreTrainedModel, Body):
         self.encoder = OpenAIGPTEncoder(self.config)
         self.post_init()
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-        past_key_values: tuple | None = None,
-        use_cache: bool | None = None,
-    ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
+    @takes(*TEXT, *OUTPUTS, "past_key_values", "use_cache")
+    def forward(self, inputs: dict[str, Any], return_dict: bool | None = None) -> ModelOutput | tuple:
         """Run the model on a padded batch B T; padded positions come back as zeros. Arguments as in `GPT2Model`."""
-        body = self.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
-        out = BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=body.last_hidden_state,
-            past_key_values=body.past_key_values,
-            hidden_states=body.hidden_states,
-            attentions=body.attentions,
-        )
-        return out.given_as(self.config.return_dict if return_dict is None else return_dict)
+        return self.as_output(BaseModelOutputWithPastAndCrossAttentions, self.encode(**inputs), return_dict)
 
 
 class OpenAIGPTEncoder(LayerStack):
@@ -178,35 +151,12 @@ class OpenAIGPTLMHeadModel(Generates, OpenAIGPTPreTrainedModel, NextWordModel):
         self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
+    @takes(*TEXT, "labels", *OUTPUTS, "past_key_values", "use_cache")
     def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-        past_key_values: tuple | None = None,
-        use_cache: bool | None = None,
+        self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> CausalLMOutputWithCrossAttentions | tuple:
         """With `labels` (the input itself; shifted inside) the mean loss of every next word."""
-        body = self.transformer.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
-        return self.predict(body, labels, return_dict)
+        return self.predict(self.transformer.encode(**inputs), labels, return_dict)
 
 
 class OpenAIGPTForSequenceClassification(OpenAIGPTPreTrainedModel, LastTokenModel):
@@ -217,31 +167,8 @@ class OpenAIGPTForSequenceClassification(OpenAIGPTPreTrainedModel, LastTokenMode
         self.score = nn.Linear(config.hidden_size, config.num_labels, bias=False)
         self.post_init()
 
+    @takes(*TEXT, "labels", *OUTPUTS, "past_key_values", "use_cache")
     def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-        past_key_values: tuple | None = None,
-        use_cache: bool | None = None,
+        self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> SequenceClassifierOutputWithPast | tuple:
-        body = self.transformer.run(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            head_mask,
-            inputs_embeds,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-        )
-        return self.judge(body, input_ids, labels, return_dict)
+        return self.judge(self.transformer.encode(**inputs), inputs.get("input_ids"), labels, return_dict)

@@ -197,19 +197,6 @@ class BodyOutput:
     attentions: Tensors | None = None
     cross_attentions: Tensors | None = None
 
-    @classmethod
-    def of(cls, encoded: ModelOutput, layout: Layout, pooled: Tensor | None) -> BodyOutput:
-        states = encoded.hidden_states
-        return cls(
-            rows=encoded.last_hidden_state,
-            layout=layout,
-            pooled=pooled,
-            past_key_values=encoded.past_key_values,
-            hidden_states=None if states is None else tuple(layout.unpack(state) for state in states),
-            attentions=encoded.attentions,
-            cross_attentions=encoded.cross_attentions,
-        )
-
     @cached_property
     def last_hidden_state(self) -> Tensor:
         return self.hidden_states[-1] if self.hidden_states else self.layout.unpack(self.rows)  # B T C

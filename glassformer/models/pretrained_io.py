@@ -30,8 +30,8 @@ from ..checkpoints.load import (
 from ..checkpoints.weights import Weights, open_weights, write_weights
 from ..checkpoints.wrapped import unwrapped
 from ..errors import refuse_unknown
-from .untrained import UNTRAINED, learnt_otherwise, remember, remember_made, still_untrained
 from .pruning import KINDS, pruned_in
+from .untrained import UNTRAINED, learnt_otherwise, remember, remember_made, still_untrained
 
 if TYPE_CHECKING:
     from .base import PreTrainedModel
@@ -66,8 +66,9 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
     def __init__(self) -> None:
         super().__init__()
         self.load_report = LoadReport()
-        self._initialised: dict[str, dict[str, Tensor]] = {}  # what `untrained` compares with: parts that the files lacked,
-        self._made: dict[str, dict[str, Tensor]] = {}  # or all parts of a model that was never loaded
+        # What `untrained` compares with: parts that the files lacked, or all parts of a model that was never loaded.
+        self._initialised: dict[str, dict[str, Tensor]] = {}
+        self._made: dict[str, dict[str, Tensor]] = {}
 
     @classmethod
     def from_pretrained(
@@ -114,7 +115,9 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
         settle_labels(config, weights)
 
         model = cls.hollow(config, **model_arguments)
-        if model.base_model is not model and model.needs_initialising(weights, bool(ignore_mismatched_sizes or tolerate)):
+        if model.base_model is not model and model.needs_initialising(
+            weights, bool(ignore_mismatched_sizes or tolerate)
+        ):
             hollow = _bodies_are_hollow.set(True)
             try:
                 model = cls(config, **model_arguments)

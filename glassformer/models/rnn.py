@@ -17,7 +17,7 @@ from ..checkpoints.config import choice, number, whole
 from ..checkpoints.keymap import KeyMap
 from ..errors import ConfigError, InputError
 from ..nn.linear import Linear
-from .rnn_halves import ConvolutionalEncoder, RecurrentDecoder, RecurrentEncoder
+from .rnn_layers import ConvolutionalEncoder, RecurrentDecoder, RecurrentEncoder
 from .seq2seq import Seq2SeqConfig, Seq2SeqModel
 
 ATTENTIONS = ("without", "bahdanau", "luong_dot", "luong_general", "luong_concat")

@@ -1,6 +1,6 @@
 """Models that read one text and write another: what all encoder-decoders share.
 
-Such a model has an `encoder` and a `decoder` (see halves.py), and generation reads on with the decoder alone.
+Such a model has an `encoder` and a `decoder` (see encoder_decoder.py), and generation reads on with the decoder alone.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..checkpoints.config import PretrainedConfig, flag, whole
 from ..errors import ConfigError, InputError
 from ..nn.loss import IGNORED, label_loss
 from ..nn.mask import check_tensor
+from .encoder_decoder import Decoder, Encoder
 from .generation import Generates
-from .halves import DecoderHalf, EncoderHalf
 from .heads import LinearScores, score_tokens, token_labels
 from .outputs import BaseModelOutput, BodyOutput, Seq2SeqLMOutput
 
@@ -49,8 +49,8 @@ class Seq2SeqModel(Generates, LinearScores):
     """An encoder that reads a text, a decoder that writes another beside it, and a layer that scores its words."""
 
     scorer = "fc_out"
-    encoder: EncoderHalf
-    decoder: DecoderHalf
+    encoder: Encoder
+    decoder: Decoder
 
     @property
     def reading_body(self) -> Any:
@@ -64,7 +64,7 @@ class Seq2SeqModel(Generates, LinearScores):
 
     def tied_names(self) -> dict[str, str]:
         """Of source and target words if they share their vectors, and of the words that are scored."""
-        source, target = (f"{half}.embeddings.word_embeddings.weight" for half in ("encoder", "decoder"))
+        source, target = (f"{part}.embeddings.word_embeddings.weight" for part in ("encoder", "decoder"))
         shared = self.config.share_embeddings
         tied = {target: source} if shared else {}
         if self.config.tie_word_embeddings:
@@ -117,12 +117,12 @@ class Seq2SeqModel(Generates, LinearScores):
         decoder_attention_mask: Tensor | None,
     ) -> BodyOutput:
         """The rows that score the words after each of `decoder_input_ids`, as training needs them."""
-        memory = self.encoder.run(input_ids, attention_mask)
-        return self.decoder.run(decoder_input_ids, decoder_attention_mask, memory=memory)
+        memory = self.encoder.encode(input_ids, attention_mask)
+        return self.decoder.encode(decoder_input_ids, decoder_attention_mask, memory=memory)
 
     def source_for(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> dict[str, Tensor]:
-        """What `decoder.run` needs to know of a source, each tensor with a row for each sequence."""
-        memory = self.encoder.run(input_ids, attention_mask)
+        """What `decoder.encode` needs to know of a source, each tensor with a row for each sequence."""
+        memory = self.encoder.encode(input_ids, attention_mask)
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         found = {"encoder_hidden_states": memory.last_hidden_state, "encoder_attention_mask": mask}
         return found if memory.pooled is None else {**found, "state": memory.pooled}
@@ -148,12 +148,7 @@ class Seq2SeqModel(Generates, LinearScores):
         `encoder_outputs` of an earlier call stand for the source; its mask is needed still.
         """
         config = self.config
-        looks = {
-            "output_attentions": config.output_attentions if output_attentions is None else output_attentions,
-            "output_hidden_states": config.output_hidden_states
-            if output_hidden_states is None
-            else output_hidden_states,
-        }
+        wanted = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         if encoder_outputs is not None:
             if input_ids is not None:
                 raise InputError("give either input_ids or encoder_outputs, not both")
@@ -162,19 +157,19 @@ class Seq2SeqModel(Generates, LinearScores):
         else:
             if input_ids is None:
                 raise InputError("give the source: input_ids, or the encoder_outputs of an earlier call")
-            memory = self.encoder.run(input_ids, attention_mask, head_mask=head_mask, **looks)
+            memory = self.encoder.encode(input_ids, attention_mask, head_mask=head_mask, **wanted)
             source = {"memory": memory}
         if decoder_input_ids is None:
             if labels is None:
                 raise InputError("give decoder_input_ids, or labels to learn from")
             decoder_input_ids, decoder_attention_mask = self.shift_right(labels)
-        body = self.decoder.run(
+        body = self.decoder.encode(
             decoder_input_ids,
             decoder_attention_mask,
             head_mask=decoder_head_mask,
             cross_head_mask=cross_attn_head_mask,
             **source,
-            **looks,
+            **wanted,
         )
         scores, logits = score_tokens(self.word_logits, body)  # N V, B T V
         out = Seq2SeqLMOutput(

@@ -16,7 +16,7 @@ from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.linear import Linear
 from .seq2seq import Seq2SeqConfig, Seq2SeqModel
-from .transformer_halves import TransformerDecoder, TransformerEncoder
+from .transformer_stacks import TransformerDecoder, TransformerEncoder
 
 POSITIONS = ("sinusoidal", "learned")
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from ..errors import ArgumentError, InputError
+from ..nn.layout import Layout
 from ..nn.mask import check_tensor
 from ..nn.multi_head import either
 from .outputs import Seq2SeqLMOutput
 from .transformer import TransformerConfig, TransformerForSeq2SeqLM
-from .transformer_halves import Stack
+from .transformer_stacks import TransformerStack
 
 # What the tutorials call parts of the model -> where these stand here.
 PLACES = {
@@ -122,15 +124,23 @@ class Transformer(TransformerForSeq2SeqLM):
     ) -> Tensor:
         """B T, B S C -> B T C, the vectors that `fc_out` scores words with."""
         tgt_mask = self.make_tgt_mask(tgt) if tgt_mask is None else tgt_mask
-        self.decoder.arranged_source(encoder_output, None, len(tgt), whole=True)  # refuses vectors of other texts
+        self.decoder.source_layout(encoder_output, None, len(tgt), keep_padding=True)  # refuses vectors of other texts
         return self.walk(self.decoder, tgt, encoder_output, src_mask, tgt_mask)
 
-    def walk(self, half: Stack, ids: Tensor, *given: Tensor | None) -> Tensor:
-        """Through embeddings and layers, B T -> B T C."""
-        layout = half.arranged(ids, None)
-        x = half.enter(ids, layout, layout.columns(ids.device))  # N C
-        *_, last = half.through_layers(layout.unpack(x), lambda i: {}, *given)
-        return last
+    def walk(self, stack: TransformerStack, ids: Tensor, *given: Tensor | None) -> Tensor:
+        """Through embeddings and layers, called as the tutorials call theirs: B T -> B T C."""
+        stack.check_inputs(ids, None)
+        layout = Layout.full(*ids.shape)
+        stack.check_length(layout.length)
+        rows, positions = layout.pack(ids), layout.columns(ids.device)
+        stack.embeddings.check(rows, None, positions, layout, stack.ids_name)
+        x = layout.unpack(stack.embeddings(rows, None, positions))
+        for layer in stack.layer:
+            if stack.gradient_checkpointing and stack.training:
+                x = checkpoint(layer, x, *given, use_reentrant=False)
+            else:
+                x = layer(x, *given)
+        return stack.finish(x)
 
     def forward(  # type: ignore[override]
         self,

@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError
-from .cache import Room
+from .cache import AttentionCache
+from .context import Context, ContextModule, observer
 from .dropout import Dropout, drop
+from .layout import Layout, Run, paired_runs, pays_to_pad
 from .linear import Linear
-from .layout import Layout, paired_runs, pays_to_pad
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
 
@@ -27,6 +28,7 @@ def attend(
     source: Layout | None = None,
     *,
     scale: float | None = None,
+    bias: Tensor | None = None,
     score_bias: ScoreBias | None = None,
     head_mask: Tensor | None = None,
     dropout: float = 0.0,
@@ -36,8 +38,9 @@ def attend(
 
     `q` holds the rows (N H D) of `layout`; `k` and `v` hold those of `source` (M H D; the same layout when None),
     or stand laid out already (B H S D), as a cache keeps them. Returns N H D, and the weights (B H T S, zero where
-    there is padding) if `want_weights`. The fused kernel does the work unless somebody looks at the weights, masks
-    heads or adds to the scores.
+    there is padding) if `want_weights`. A tensor `bias` (broadcast to B H T S, by the columns of the batch) is added to
+    the scaled scores; a `score_bias` is computed from queries and keys and added before the scaling. The fused kernel
+    does the work unless the weights are requested, heads are masked or scores are computed.
     """
     source = source or layout
     explicit = want_weights or head_mask is not None or score_bias is not None
@@ -45,12 +48,16 @@ def attend(
     def block(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor | None]:
         if explicit or (dropout and q.is_cpu):  # no kernel of a CPU drops weights
             return attend_explicitly(q, k, v, mask, causal, scale, score_bias, head_mask, dropout)
+        if causal and mask is not None:  # the kernel takes one or the other
+            mask, causal = mask + future_mask(*mask.shape[-2:], mask), False
         fused = F.scaled_dot_product_attention
         return fused(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale), None
 
-    hidden, padded = source.mask, k.dim() == 4
+    hidden, padded = added(source.mask, bias), k.dim() == 4
+    if bias is not None and not padded and source.mask is None:
+        hidden = None  # every run is given its own part of the bias
     if hidden is None and not padded and not explicit and pays_to_pad(layout, source):
-        hidden, padded = source.padding_mask(q), True
+        hidden, padded = added(source.padding_mask(q), bias), True
     if hidden is not None or padded:
         k, v = (x if x.dim() == 4 else source.heads(x) for x in (k, v))
         y, weights = block(layout.heads(q), k, v, hidden, False)
@@ -59,11 +66,32 @@ def attend(
     causal = layout.causal and source is layout
     parts, seen = [], []
     for here, there in paired_runs(layout, source):
-        y, weights = block(*(run_heads(x, run) for x, run in ((q, here), (k, there), (v, there))), None, causal)
+        blocks = (run_heads(x, run) for x, run in ((q, here), (k, there), (v, there)))
+        y, weights = block(*blocks, part_of(bias, here, there), causal)
         parts.append(y.transpose(1, 2).reshape(here.count * here.length, *y.shape[1::2]))
         seen.append((here, there, weights))
     y = parts[0] if len(parts) == 1 else torch.cat(parts)
     return y, lay_out_weights(seen, layout, source) if want_weights else None
+
+
+def added(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """What two tensors add to the scores."""
+    return bias if mask is None else mask if bias is None else mask + bias
+
+
+def part_of(bias: Tensor | None, here: Run, there: Run) -> Tensor | None:
+    """The part of a bias (broadcast to B H T S) that belongs to the queries and keys of one run."""
+    if bias is None:
+        return None
+    rows = slice(here.column, here.column + here.length) if bias.shape[-2] > 1 else slice(None)
+    columns = slice(there.column, there.column + there.length) if bias.shape[-1] > 1 else slice(None)
+    part = bias[..., rows, columns]
+    return part[list(here.members)] if part.dim() == 4 and len(part) > 1 else part
+
+
+def future_mask(queries: int, keys: int, like: Tensor) -> Tensor:
+    """What hides later keys from every query, added to the scores: T S."""
+    return torch.full((queries, keys), torch.finfo(like.dtype).min, dtype=like.dtype, device=like.device).triu(1)
 
 
 def attend_explicitly(
@@ -124,8 +152,8 @@ def lay_out_weights(seen: list, layout: Layout, source: Layout) -> Tensor:
     return whole
 
 
-class Look(NamedTuple):
-    """What an attention computes with, for somebody who watches it."""
+class AttentionInputs(NamedTuple):
+    """What an attention computes with, for an observer."""
 
     q: Tensor  # N H D
     k: Tensor  # M H D, or B H S D with a past
@@ -133,6 +161,7 @@ class Look(NamedTuple):
     layout: Layout
     source: Layout
     scale: float | None
+    bias: Tensor | None
     score_bias: ScoreBias | None
     head_mask: Tensor | None
 
@@ -141,26 +170,34 @@ class Look(NamedTuple):
 
         Where something is added to the scores, all heads are computed: it may be different for each of them.
         """
-        q, k, mask = self.q, self.k, self.head_mask
+        q, k, bias, mask = self.q, self.k, self.bias, self.head_mask
         if self.score_bias is None:
             q, k = q[:, heads], k[:, heads]  # both have their heads in dimension 1
-        found = weigh(q, k, self.layout, self.source, self.scale, self.score_bias)
+            bias = bias if bias is None or bias.dim() < 3 or bias.shape[-3] == 1 else bias[..., heads, :, :]
+        found = weigh(q, k, self.layout, self.source, self.scale, bias, self.score_bias)
         found = found if self.score_bias is None else found[:, heads]
         return found if mask is None else found * (mask if mask.shape[1] == 1 else mask[:, heads])
 
 
 def weigh(
-    q: Tensor, k: Tensor, layout: Layout, source: Layout, scale: float | None, score_bias: ScoreBias | None
+    q: Tensor,
+    k: Tensor,
+    layout: Layout,
+    source: Layout,
+    scale: float | None,
+    bias: Tensor | None,
+    score_bias: ScoreBias | None,
 ) -> Tensor:
     """The weights of `attend` alone."""
     if source.mask is not None or k.dim() == 4:
         k = k if k.dim() == 4 else source.heads(k)
-        return weigh_explicitly(layout.heads(q), k, source.mask, False, scale, score_bias)
+        return weigh_explicitly(layout.heads(q), k, added(source.mask, bias), False, scale, score_bias)
     causal = layout.causal and source is layout
-    seen = [
-        (here, there, weigh_explicitly(run_heads(q, here), run_heads(k, there), None, causal, scale, score_bias))
-        for here, there in paired_runs(layout, source)
-    ]
+    seen = []
+    for here, there in paired_runs(layout, source):
+        part = part_of(bias, here, there)
+        weights = weigh_explicitly(run_heads(q, here), run_heads(k, there), part, causal, scale, score_bias)
+        seen.append((here, there, weights))
     return lay_out_weights(seen, layout, source)
 
 
@@ -177,8 +214,11 @@ def head_size(hidden_size: int, num_attention_heads: int) -> int:
     return hidden_size // num_attention_heads
 
 
-class SelfAttention(nn.Module):
-    """Queries, keys and values of all heads; self-attention, or cross-attention when given a source."""
+class SelfAttention(ContextModule):
+    """Queries, keys and values of all heads; self-attention, or cross-attention when the context has a source."""
+
+    crosses = True
+    fused: Linear | None = None  # queries, keys and values in one product, where weights are prepared: see prepared.py
 
     def __init__(
         self,
@@ -198,15 +238,68 @@ class SelfAttention(nn.Module):
         self.value = Linear(hidden_size, self.all_head_size)
         self.dropout = Dropout(dropout)
         self.scale = scale  # None: 1 / sqrt(attention_head_size)
-        self.watcher: Callable[[Look], None] | None = None  # is shown what is computed; changes nothing
         self.position_embedding_type = position_embedding_type
         if position_embedding_type != "absolute":
             self.max_position_embeddings = max_position_embeddings
             self.distance_embedding = nn.Embedding(2 * max_position_embeddings - 1, self.attention_head_size)
 
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        """N C -> N C (or B T C when called directly)."""
+        layout, source = context.layout, context.source
+        if source is None:
+            read = layout
+            q, k, v = self.project(x)  # N H D
+            if context.cache is not None:
+                k, v = append(context.cache, k, v, layout)  # B H S D
+        else:
+            read = source.layout
+            q = self.split_heads(self.query(x))  # N H D
+            k, v = self.source_keys_and_values(source.rows, read, context.cache)
+        score_bias = None if self.position_embedding_type == "absolute" else self.relative_scores_in(layout)
+        watch = observer.get()
+        if watch is not None:
+            head_mask = context.head_mask
+            watch(self, AttentionInputs(q, k, v, layout, read, self.scale, context.bias, score_bias, head_mask))
+        y, context.weights = attend(
+            q,
+            k,
+            v,
+            layout,
+            read,
+            scale=self.scale,
+            bias=context.bias,
+            score_bias=score_bias,
+            head_mask=context.head_mask,
+            dropout=self.dropout.p if self.training else 0.0,
+            want_weights=context.output_attentions,
+        )
+        if context.use_cache:
+            context.keys_and_values = (k, v) if k.dim() == 4 else (read.heads(k), read.heads(v))
+        return y.reshape(*x.shape[:-1], self.all_head_size)
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values: ... C -> N H D each."""
+        if self.fused is not None:
+            q, k, v = self.fused(x).reshape(-1, 3, self.num_attention_heads, self.attention_head_size).unbind(1)
+            return q, k, v
+        return self.split_heads(self.query(x)), self.split_heads(self.key(x)), self.split_heads(self.value(x))
+
     def split_heads(self, x: Tensor) -> Tensor:
         """... C -> N H D"""
         return x.reshape(-1, self.num_attention_heads, self.attention_head_size)
+
+    def source_keys_and_values(
+        self, rows: Tensor | None, source: Layout, cache: AttentionCache | tuple | None
+    ) -> tuple[Tensor, Tensor]:
+        """Keys and values of the source (M H D), or what a cache holds (B H S D): the source does not change."""
+        if isinstance(cache, tuple):
+            return cache
+        if cache is not None and cache.keys is not None:
+            return cache.keys, cache.values
+        k, v = self.split_heads(self.key(rows)), self.split_heads(self.value(rows))  # M H D
+        if cache is not None:
+            cache.keys, cache.values = source.heads(k), source.heads(v)
+        return k, v
 
     def relative_scores_in(self, layout: Layout) -> ScoreBias:
         """How the distance between two positions speaks for their attention (Shaw et al. 2018, Huang et al. 2020)."""
@@ -231,77 +324,13 @@ class SelfAttention(nn.Module):
 
         return relative_scores
 
-    def own_keys_and_values(self, x: Tensor, layout: Layout, past: Room | tuple | None) -> tuple[Tensor, Tensor]:
-        """Keys and values of the rows that are read (N H D), behind those of the past (B H S D) if there is one."""
-        k, v = self.split_heads(self.key(x)), self.split_heads(self.value(x))  # N H D
-        if past is None:
-            return k, v
-        if isinstance(past, Room):
-            everything = past.add(layout.heads(k), layout.heads(v))
-            return everything if past.cache.length else (k, v)
-        return torch.cat((past[0], layout.heads(k)), dim=2), torch.cat((past[1], layout.heads(v)), dim=2)
 
-    def source_keys_and_values(self, x: Tensor, source: Layout, past: Room | tuple | None) -> tuple[Tensor, Tensor]:
-        """Keys and values of the source (M H D), or what a past holds (B H S D): the source does not change."""
-        if isinstance(past, tuple):
-            return past
-        if past is not None and past.keys is not None:
-            return past.keys, past.values
-        k, v = self.split_heads(self.key(x)), self.split_heads(self.value(x))  # M H D
-        if past is not None:
-            past.keys, past.values = source.heads(k), source.heads(v)
-        return k, v
-
-    def forward(
-        self,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None = None,
-        head_mask: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        past_key_value: Room | tuple[Tensor, Tensor] | None = None,
-        output_attentions: bool = False,
-        use_cache: bool = False,
-        layout: Layout | None = None,
-        source: Layout | None = None,
-    ) -> tuple[Tensor, ...]:
-        """Return (context,), then the weights if asked for, then (keys, values) if `use_cache`.
-
-        A `Room` of a cache is written in place; it is given without `use_cache`.
-        Called directly on B T C the masks are additive (0 where seen), as `get_extended_attention_mask` makes them.
-        """
-        crossing = encoder_hidden_states is not None
-        if layout is None:
-            layout = Layout.full(*hidden_states.shape[:2], mask=None if crossing else attention_mask)
-        if crossing and source is None:
-            source = Layout.full(*encoder_hidden_states.shape[:2], mask=encoder_attention_mask)
-
-        q = self.split_heads(self.query(hidden_states))  # N H D
-        if crossing:
-            k, v = self.source_keys_and_values(encoder_hidden_states, source, past_key_value)
-        else:
-            k, v = self.own_keys_and_values(hidden_states, layout, past_key_value)
-        reading = source if crossing else layout
-        score_bias = None if self.position_embedding_type == "absolute" else self.relative_scores_in(layout)
-        if self.watcher is not None:
-            self.watcher(Look(q, k, v, layout, reading, self.scale, score_bias, head_mask))
-        y, weights = attend(
-            q,
-            k,
-            v,
-            layout,
-            reading,
-            scale=self.scale,
-            score_bias=score_bias,
-            head_mask=head_mask,
-            dropout=self.dropout.p if self.training else 0.0,
-            want_weights=output_attentions,
-        )
-        context = y.reshape(*hidden_states.shape[:-1], self.all_head_size)
-        outputs = (context, weights) if output_attentions else (context,)
-        if use_cache:
-            outputs += ((k, v) if k.dim() == 4 else (reading.heads(k), reading.heads(v)),)
-        return outputs
+def append(cache: AttentionCache | tuple, k: Tensor, v: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+    """Keys and values of the rows that are read (N H D) behind those of the past: B H S D, or N H D without a past."""
+    if isinstance(cache, AttentionCache):
+        everything = cache.add(layout.heads(k), layout.heads(v))
+        return everything if cache.cache.length else (k, v)
+    return torch.cat((cache[0], layout.heads(k)), dim=2), torch.cat((cache[1], layout.heads(v)), dim=2)
 
 
 def slots_to_keep(attention: nn.Module, heads: set[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a decoder has read: keys and values of every layer, written into room that is made once.
+"""What a decoder has read: keys and values of every layer, written into memory that is allocated once.
 
 Given to a decoder as `past_key_values`, a `Cache` is filled in place: nothing is copied when a token is added. A column
 holds one token of every sequence. Several continuations of one prompt can stand in one sequence, each in columns of
@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 
 
-class Room:
+class AttentionCache:
     """Keys and values of one attention, B H S D, at the front of a larger block."""
 
     def __init__(self, cache: Cache):
@@ -45,11 +45,11 @@ class Room:
 
 
 class LayerCache:
-    """The room of one layer: for its own tokens, and for the source that its cross-attention reads."""
+    """What one layer keeps: of its own tokens, and of the source that its cross-attention reads."""
 
     def __init__(self, cache: Cache):
-        self.own = Room(cache)
-        self.crossed = Room(cache)
+        self.self_attention = AttentionCache(cache)
+        self.cross_attention = AttentionCache(cache)
 
 
 class Cache:
@@ -57,8 +57,8 @@ class Cache:
 
     >>> import torch
     >>> cache = Cache(layers=2, capacity=8)
-    >>> _ = cache[0].own.add(torch.ones(1, 4, 3, 5), torch.ones(1, 4, 3, 5))
-    >>> cache[0].own.keys.shape
+    >>> _ = cache[0].self_attention.add(torch.ones(1, 4, 3, 5), torch.ones(1, 4, 3, 5))
+    >>> cache[0].self_attention.keys.shape
     torch.Size([1, 4, 8, 5])
     """
 
@@ -76,9 +76,14 @@ class Cache:
 
     @property
     def bytes(self) -> int:
-        """How much memory the room takes."""
-        rooms = [room for layer in self.layers for room in (layer.own, layer.crossed) if room.keys is not None]
-        return sum(2 * room.keys.numel() * room.keys.element_size() for room in rooms)
+        """How much memory it takes."""
+        caches = [
+            each
+            for layer in self.layers
+            for each in (layer.self_attention, layer.cross_attention)
+            if each.keys is not None
+        ]
+        return sum(2 * each.keys.numel() * each.keys.element_size() for each in caches)
 
     def distances(self, positions: Tensor) -> Tensor | None:
         """Note the positions (B T) of what is read now; how far from them all keys are (B T S), given a past."""
@@ -92,24 +97,24 @@ class Cache:
         """Keep these sequences, in this order; one may be named more than once."""
         self.positions = self.positions[rows]
         for layer in self.layers:
-            layer.own.select(rows)
-            layer.crossed.select(rows)
+            layer.self_attention.select(rows)
+            layer.cross_attention.select(rows)
 
     def gather(self, columns: Tensor) -> None:
         """Keep of every sequence only these columns (B S'), in this order."""
         self.positions[:, : columns.shape[1]] = self.positions.gather(1, columns)
         for layer in self.layers:
-            layer.own.gather(columns)
+            layer.self_attention.gather(columns)
         self.length = columns.shape[1]
 
 
 Past = LayerCache | tuple[Tensor, ...]
 
 
-def own_and_crossed(past: Past | None) -> tuple[Room | tuple | None, Room | tuple | None]:
+def self_and_cross(past: Past | None) -> tuple[AttentionCache | tuple | None, AttentionCache | tuple | None]:
     """What a layer keeps, in its two parts: for its own attention and for its cross-attention."""
     if past is None:
         return None, None
     if isinstance(past, LayerCache):
-        return past.own, past.crossed
+        return past.self_attention, past.cross_attention
     return past[:2], past[2:] or None

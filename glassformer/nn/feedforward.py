@@ -63,10 +63,12 @@ class Project(nn.Module):
         return self.dropout(self.dense(hidden_states))
 
 
-def in_chunks(function: Callable[[Tensor], Tensor], rows: int, x: Tensor, dim: int = 0) -> Tensor:
-    """Apply a position-wise function to a few rows at a time: the same numbers, less memory. 0 rows = all at once."""
-    if rows <= 0 or x.shape[dim] <= rows:
-        return function(x)
+def in_chunks(function: Callable[[Tensor], Tensor], size: int, x: Tensor, sequences: int = 1) -> Tensor:
+    """Apply a position-wise function to `size` positions of every sequence at a time: the same numbers, less memory.
+
+    `x` holds the rows of so many sequences, N C, or is laid out B T C.
+    """
+    dim, rows = (0, size * sequences) if x.dim() == 2 else (1, size)
     return torch.cat([function(part) for part in x.split(rows, dim)], dim)
 
 

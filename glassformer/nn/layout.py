@@ -47,10 +47,17 @@ class Layout:
     distance: Tensor | None = None  # B T S: from key to query, where columns do not tell it
 
     @classmethod
-    def full(cls, batch: int, length: int, mask: Tensor | None = None, causal: bool = False) -> Layout:
+    def full(
+        cls,
+        batch: int,
+        length: int,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        distance: Tensor | None = None,
+    ) -> Layout:
         """Every position is a real token; an additive `mask`, if any, says which keys are seen."""
         run = Run(0, batch, length, 0, tuple(range(batch)))
-        return cls(batch, length, (run,), mask=mask, causal=causal and mask is None)
+        return cls(batch, length, (run,), mask=mask, causal=causal and mask is None, distance=distance)
 
     @classmethod
     def of(cls, attention_mask: Tensor, causal: bool = False) -> Layout | None:

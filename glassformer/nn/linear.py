@@ -15,9 +15,7 @@ speeds. Measured on two cores of a CPU with AVX-512, GB/s of weights (GPT-2's ma
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -28,69 +26,37 @@ from torch import Tensor, nn
 # after 45 steps, in the same time.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
+MANY = 32  # rows that weights are packed for: the order is the same for any number from two on
 HANDFUL = 4  # rows, from two on, for which weights @ rowsᵀ is ahead of oneDNN on weights as they are
 
 
 class Linear(nn.Linear):
     """torch's linear layer; on a CPU, without gradients, it takes the fastest way."""
 
-    packed: Tensor | None = None  # a copy of the weights as oneDNN reads them best, inside `packing`
+    packed: Tensor | None = None  # a copy of the weights as oneDNN reads them best, in prepared models: see prepared.py
 
     def forward(self, x: Tensor) -> Tensor:
-        return multiply(x, self.weight, self.bias, self.packed)
-
-
-def multiply(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None = None) -> Tensor:
-    """rows @ weightsᵀ + bias, the fastest way."""
-    if torch.is_grad_enabled() or not (x.is_cpu and x.dtype == weight.dtype == torch.float32 and has_onednn()):
-        return F.linear(x, weight, bias)
-    if packed is not None:
-        return multiply_packed(x, packed, bias)
-    if x.dim() == 2 and 1 < len(x) <= HANDFUL:
-        return from_the_left(x, weight, bias)
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+        weight, bias = self.weight, self.bias
+        if torch.is_grad_enabled() or not (x.is_cpu and x.dtype == weight.dtype == torch.float32 and has_onednn()):
+            return F.linear(x, weight, bias)
+        if self.packed is not None:
+            return torch.ops.mkldnn._linear_pointwise(x, self.packed, bias, "none", [], "")
+        if x.dim() == 2 and 1 < len(x) <= HANDFUL:
+            return from_the_left(x, weight, bias)
+        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def has_onednn() -> bool:
     return torch.backends.mkldnn.is_available() and not torch.is_autocast_enabled("cpu")
 
 
-def pack(weight: Tensor, rows: int) -> Tensor | None:
-    """A copy of the weights in the order in which oneDNN reads them best for so many rows, where torch has it.
+def pack(weight: Tensor, rows: int = MANY) -> Tensor | None:
+    """A copy of the weights in the order in which oneDNN reads them best for several rows, where torch has it.
 
-    The copy is worth its time after some thirty products.
+    The copy is worth its time after some thirty products. Its products have the same bits, but for those of one row.
     """
     usable = weight.is_cpu and weight.dtype == torch.float32 and has_onednn()
     return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows) if usable else None
-
-
-def multiply_packed(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
-
-
-@contextlib.contextmanager
-def packing(module: nn.Module, rows: int) -> Iterator[None]:
-    """Keep packed copies of all weights in `module` for many products of about so many rows, where they fit in memory.
-
-    The weights must not change meanwhile.
-    """
-    layers = [each for each in module.modules() if type(each) is Linear]
-    needed = sum(layer.weight.numel() * layer.weight.element_size() for layer in layers)
-    try:
-        for layer in layers if needed < free_memory() / 2 else ():
-            layer.packed = pack(layer.weight, rows)
-        yield
-    finally:
-        for layer in layers:
-            layer.packed = None
-
-
-def free_memory() -> int:
-    """Bytes that nobody uses, where the system tells it."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 0
 
 
 def from_the_left(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .dropout import Dropout
-from .linear import Linear, multiply
+from .linear import Linear
 
 
 class LoraLinear(Linear):
@@ -46,7 +46,7 @@ class LoraLinear(Linear):
         self.train(linear.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        known = multiply(x, self.weight, self.bias)
+        known = super().forward(x)
         if self.is_merged:
             return known
         return known + F.linear(F.linear(self.dropout(x), self.lora_A), self.lora_B) * self.scaling

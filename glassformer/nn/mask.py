@@ -18,17 +18,17 @@ def arrange(
     device: torch.device,
     causal: bool = False,
     past: int = 0,
-    whole: bool = False,
+    keep_padding: bool = False,
     name: str = "attention_mask",
 ) -> Layout:
     """The layout of a padded batch.
 
-    With a `past`, a mask per query, holes inside a sequence, or on request (`whole`), every position stays and an
-    additive mask does the hiding; otherwise only real tokens go into the stream.
+    With a `past`, a mask per query, holes inside a sequence, or on request (`keep_padding`), every position stays and
+    an additive mask does the hiding; otherwise only real tokens go into the stream.
     """
     if attention_mask is not None:
         check_mask(attention_mask, batch, length, past, name)
-        if attention_mask.dim() == 2 and not past and not whole:
+        if attention_mask.dim() == 2 and not past and not keep_padding:
             layout = Layout.of(attention_mask, causal)
             if layout is not None:
                 return layout
@@ -81,9 +81,11 @@ def check_mask(attention_mask: Tensor, batch: int, length: int, past: int = 0, n
             raise InputError(f"{name} takes 1 (seen) and 0 (hidden), got {value} at {place}")
 
 
-def check_ids(ids: Tensor, size: int, name: str, layout: Layout | None = None) -> None:
+def check_ids(ids: Tensor | None, size: int, name: str, layout: Layout | None = None) -> None:
     """Refuse an id that its table does not have, naming the id, its place (in the batch, given the layout of its
     rows) and the size of the table."""
+    if ids is None:
+        return
     check_tensor(ids, name)
     if ids.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8):
         raise InputError(f"{name} must be whole numbers, got {ids.dtype}")

@@ -17,8 +17,7 @@ import torch
 from torch import nn
 
 from ..errors import GlassformerError
-from ..nn.bare import is_watched
-from ..nn.linear import packing
+from ..nn.context import is_observed
 from .batch import Example
 from .language_modeling.plain_text import located
 from .parallel import side_by_side
@@ -151,16 +150,15 @@ def groups(
 def outputs_of(task: Task, batches: list[list[Example]]) -> Iterator[list[Any]]:
     """What the model says of each batch, in their order, as it is when it does not learn.
 
-    For many tokens on a CPU its weights are packed, and batches are read side by side, unless somebody looks on.
+    For many tokens on a CPU its weights are prepared, and batches are read side by side, unless somebody observes.
     """
     tokens = sum(len(example) for examples in batches for example in examples)
-    is_plain = tokens < MANY or task.model.device.type != "cpu" or task.draws or is_watched(task.trainable)
+    is_plain = tokens < MANY or task.model.device.type != "cpu" or task.draws or is_observed(task.trainable)
     with evaluating(task.model):
         if is_plain:
             yield from map(partial(run, task), batches)
             return
-        with packing(task.model.base_model, BUDGET):
-            yield from side_by_side(partial(run, task), batches)
+        yield from side_by_side(partial(run, task.prepared()), batches)
 
 
 def run(task: Task, examples: Sequence[Example]) -> list[Any]:

@@ -13,18 +13,21 @@ trained, a loss; to be judged, `predict`, `reference` and `metric`.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, ClassVar, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
 from ..models import auto
 from ..models.base import PreTrainedModel
 from ..models.untrained import learnt_otherwise
+from ..nn.prepared import prepared
 from ..text.auto import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example, label_tensor, padded
@@ -85,6 +88,13 @@ class Task(ReadsRows, FitsTexts, Learns):
     def trainable(self) -> nn.Module:
         """What training changes, and hands to `loss`, perhaps wrapped: the model, and what else learns."""
         return self.model
+
+    def prepared(self) -> Task:
+        """The same task on prepared weights, for many batches without gradients."""
+        with torch.no_grad():
+            ready = copy.copy(self)
+            ready.model = prepared(self.model)
+        return ready
 
     @classmethod
     def new_config(cls, tokenizer: PreTrainedTokenizer) -> dict[str, Any]:

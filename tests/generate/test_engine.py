@@ -7,7 +7,7 @@ import torch
 
 from glassformer import BertConfig, BertLMHeadModel, GPT2Config, GPT2LMHeadModel, InputError
 from glassformer.generate.engine import Generation
-from glassformer.nn.bare import STEPS
+from glassformer.generate.reader import LONG
 
 STRATEGIES = {
     "greedy": {},
@@ -116,7 +116,7 @@ def test_the_quick_step_is_the_plain_one(name, dtype):
     model = MODELS[name]().to(dtype)
     given = {**padded(PROMPTS, "left"), "max_new_tokens": 14, "return_dict_in_generate": True, "output_scores": True}
     for settings in ({}, {"num_beams": 4}):
-        given["max_new_tokens"] = STEPS  # enough for packed weights, with four beams of four prompts
+        given["max_new_tokens"] = LONG  # enough for packed weights, with four beams of four prompts
         quick = model.generate(**given, **settings)
         seen = []
         handle = model.base_model.encoder.layer[1].register_forward_hook(lambda *_, seen=seen: seen.append(1))

@@ -36,7 +36,9 @@ def hears_all(caplog):
 def a_model(generation: GenerationConfig | None = None, **fields):
     config = GPT2Config(**{"vocab_size": VOCABULARY, "n_positions": CONTEXT, "eos_token_id": 7, **fields})
     config.bos_token_id = None
-    return SimpleNamespace(config=config, generation_config=generation or GenerationConfig.from_model_config(config))
+    generation = generation or GenerationConfig.from_model_config(config)
+    body = SimpleNamespace(max_length=config.max_position_embeddings)
+    return SimpleNamespace(config=config, generation_config=generation, reading_body=body)
 
 
 def plan(*layers, prompts=(5,), **call):
@@ -516,7 +518,7 @@ def test_the_context_bounds_every_length(caplog):
     assert plan(max_length=100).limits == [CONTEXT]
     assert plan(prompts=[31]).new_tokens == [1]
     model = a_model()
-    model.config = SimpleNamespace(vocab_size=VOCABULARY, is_encoder_decoder=False)  # positions without an end
+    model.reading_body.max_length = None  # positions without an end
     assert resolve(model, None, {"max_new_tokens": 100}, [50]).new_tokens == [100]
 
 

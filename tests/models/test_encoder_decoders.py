@@ -98,11 +98,11 @@ def test_cached_equals_uncached(model, batch):
     source = model.source_for(batch["input_ids"], batch["attention_mask"])
     whole = model(**batch).logits
     cache = Cache(model.decoder.layer_count, ids.shape[1])
-    out = model.decoder.run(ids[:, :2], mask[:, :2], past_key_values=cache, **source)
+    out = model.decoder.encode(ids[:, :2], mask[:, :2], past_key_values=cache, **source)
     assert_close(model.word_logits(out.last_hidden_state)[1], whole[1, :2])
     for step in range(2, ids.shape[1]):
         given = {"position_ids": torch.full((len(ids), 1), step), "past_key_values": cache, **source}
-        out = model.decoder.run(ids[:, step : step + 1], mask[:, : step + 1], **given)
+        out = model.decoder.encode(ids[:, step : step + 1], mask[:, : step + 1], **given)
         real = mask[:, step].bool()
         assert_close(model.word_logits(out.rows)[real], whole[real, step])
 

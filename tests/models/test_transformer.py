@@ -421,7 +421,7 @@ def test_shapes_that_do_not_fit_are_told():
         (lambda: attention(x[..., :8], x, x), r"q must have the shape B T 12, got \[2, 4, 8\]"),
         (lambda: attention(x, x, x[:, :3]), "k and v equally long"),
         (lambda: attention(x[:1], x, x), "of one batch"),
-        (lambda: model.decoder.run(tgt, memory=model.encoder.run(src), state=memory), "keeps no state"),
+        (lambda: model.decoder.encode(tgt, memory=model.encoder.encode(src), state=memory), "keeps no state"),
     ):
         with pytest.raises(glassformer.InputError, match=told):
             call()

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from glassformer.nn.attention import attend
-from glassformer.nn.mask import arrange
 from glassformer.nn.layout import Layout
+from glassformer.nn.mask import arrange
 
 H, D = 3, 8
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer import InputError
-from glassformer.nn.mask import arrange, check_ids
 from glassformer.nn.layout import Layout, paired_runs
+from glassformer.nn.mask import arrange, check_ids
 
 spans = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), min_size=1, max_size=6)
 
@@ -85,7 +85,7 @@ def test_holes_and_whole_keep_every_position():
     layout = arrange(1, 3, holes, **cpu)
     assert layout.rows == 3
     assert layout.mask.flatten().tolist() == [0, torch.finfo(torch.float32).min, 0]
-    assert arrange(1, 3, torch.tensor([[1, 1, 0]]), whole=True, **cpu).rows == 3
+    assert arrange(1, 3, torch.tensor([[1, 1, 0]]), keep_padding=True, **cpu).rows == 3
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.errors import InputError
-from glassformer.nn import bare, linear
-from glassformer.nn.linear import HANDFUL, Linear, packing
+from glassformer.nn.linear import HANDFUL, Linear, has_onednn
 from glassformer.nn.quantize import Int8Linear, quantize
 
 
@@ -41,45 +40,6 @@ def test_without_onednn_the_numbers_are_the_same(monkeypatch):
         torch.testing.assert_close(linear(x), usual, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 8])
-def test_packed_weights_equal_the_plain_product(rows):
-    linear, x = Linear(48, 96), torch.randn(rows, 48)
-    with torch.no_grad():
-        packed = bare.linear(linear, bare.Copies(packed_for=8))
-        torch.testing.assert_close(packed(x), F.linear(x, linear.weight, linear.bias), rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize("rows", [1, 3, 40])
-def test_a_model_is_packed_for_a_while(rows):
-    model, x = torch.nn.Sequential(Linear(48, 96), torch.nn.GELU(), Linear(96, 48)), torch.randn(rows, 48)
-    plain = model(x)
-    with packing(model, 32):
-        assert model[0].packed is not None
-        with torch.no_grad():
-            torch.testing.assert_close(model(x), plain, rtol=0, atol=2e-6)
-            model[2].packed = linear.pack(model[2].weight + 1, 32)
-            assert not torch.allclose(model(x), plain)  # the copy is what is read
-        model(x).sum().backward()  # not with gradients
-    assert model[0].packed is model[2].packed is None
-    assert torch.equal(model(x), plain)
-
-
-def test_a_model_without_room_for_a_copy_is_not_packed(monkeypatch):
-    monkeypatch.setattr(linear, "free_memory", lambda: 100)
-    layer = Linear(48, 96)
-    with packing(layer, 32):
-        assert layer.packed is None
-
-
-def test_copies_are_made_when_it_pays_and_fits(monkeypatch):
-    linear, reading = Linear(48, 96), bare.Copies.for_reading
-    assert reading(linear, 8, bare.STEPS) == bare.Copies(fused=True, packed_for=8)
-    assert reading(linear, 1, bare.STEPS) == bare.Copies(fused=True)
-    assert reading(linear, 8, bare.STEPS - 1) == bare.NO_COPIES
-    monkeypatch.setattr(bare, "free_memory", lambda: 100)
-    assert reading(linear, 8, bare.STEPS) == bare.NO_COPIES
-
-
 def test_gradients_take_the_plain_road():
     linear = Linear(8, 4)
     linear(torch.randn(3, 8)).sum().backward()
@@ -103,7 +63,7 @@ def test_a_model_is_quantized_whole():
         quantize(model, "int4")
 
 
-@pytest.mark.skipif(not linear.has_onednn(), reason="this torch has no oneDNN")
+@pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN")
 @pytest.mark.parametrize("kept, found_again", [(None, 0), ("1024", 100)])
 def test_few_kernels_are_kept_unless_the_user_says_otherwise(kept, found_again):
     """A hundred numbers of rows, twice: what is kept is found again, and told by oneDNN."""

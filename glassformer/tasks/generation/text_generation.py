@@ -157,7 +157,7 @@ class TextGeneration(WritingTask):
 
     def recalling_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The loss of the model's prediction mixed with what it recalls of the piece that it is reading."""
-        body, labels = model.base_model.run(**batch.inputs, use_cache=False), batch.labels["labels"]
+        body, labels = model.base_model.encode(**batch.inputs, use_cache=False), batch.labels["labels"]
         states, learnt = body.layout.unpack(body.rows), labels != IGNORED  # B T C, B T
         words = torch.where(learnt, labels, batch.inputs["input_ids"].roll(-1, dims=1))  # that follow: B T
         told = model.word_logits(states[learnt]).softmax(-1).gather(1, words[learnt][:, None])[:, 0]  # targets
@@ -169,7 +169,7 @@ class TextGeneration(WritingTask):
 
     def learnt_rows(self, model: nn.Module, batch: Batch) -> Tensor:
         """The vectors after which a word follows, in the order of the batch: no others are scored."""
-        body = model.base_model.run(**batch.inputs, use_cache=False)
+        body = model.base_model.encode(**batch.inputs, use_cache=False)
         return rows_at(body, batch.labels["labels"] != IGNORED)[0]
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:

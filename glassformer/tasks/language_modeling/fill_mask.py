@@ -106,7 +106,7 @@ class FillMask(Task):
 
         Only these are computed: a vocabulary is many times wider than a model.
         """
-        rows, places = rows_at(model.base_model.run(**batch.inputs), chosen)
+        rows, places = rows_at(model.base_model.encode(**batch.inputs), chosen)
         return model.word_logits(rows), places
 
     def forward(self, batch: Batch) -> list[Tensor]:

@@ -102,7 +102,7 @@ class PreTraining(MaskedLanguageModeling):
     def scores(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The scores of hidden words, M V, and the right ones, M; of the pairs their scores, B 2."""
         labels = batch.labels["labels"]
-        body = model.base_model.run(**batch.inputs)
+        body = model.base_model.encode(**batch.inputs)
         packed = body.layout.pack(labels)
         hidden = packed != IGNORED
         return model.word_logits(body.rows[hidden]), packed[hidden], model.cls.seq_relationship(body.pooled)

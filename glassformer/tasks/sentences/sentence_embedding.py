@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
+from ...nn.prepared import prepared
 from ...text.encoding import Row as Encoded
 from ..batch import Batch, Example
 from ..inputs import Columns, Row
@@ -53,6 +56,13 @@ class Embedding(Task):
     @property
     def limit(self) -> int:
         return least(positions_of(self.model), self.encoder.max_seq_length, self.options.max_length)
+
+    def prepared(self) -> Embedding:
+        with torch.no_grad():
+            ready = copy.copy(self)
+            ready.encoder = prepared(self.encoder)
+        ready.model = ready.encoder.model
+        return ready
 
     @property
     def trainable(self) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Encoders and a decoder that read word by word, and an encoder that reads through small windows."""
+"""Recurrent and convolutional encoders, and the recurrent decoder."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ..errors import InputError
 from ..nn.additive import BahdanauAttention, LuongAttention, look
+from ..nn.context import Context, Source
 from ..nn.dropout import Dropout
-from ..nn.linear import Linear
 from ..nn.layout import Layout, lengths_of
-from .halves import Asked, DecoderHalf, EncoderHalf, Half
+from ..nn.linear import Linear
+from ..nn.mask import check_ids
+from .encoder_decoder import Decoder, Encoder
 from .outputs import BodyOutput
 
 if TYPE_CHECKING:
@@ -28,50 +30,77 @@ class WordVectors(nn.Module):
         self.word_embeddings = nn.Embedding(words, config.hidden_size)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(
+        self,
+        ids: Tensor | None,
+        types: Tensor | None = None,
+        positions: Tensor | None = None,
+        vectors: Tensor | None = None,
+    ) -> Tensor:
         """N -> N C"""
-        return self.dropout(self.word_embeddings(ids))
+        return self.dropout(self.word_embeddings(ids) if vectors is None else vectors)
+
+    def check(
+        self,
+        ids: Tensor | None,
+        types: Tensor | None,
+        positions: Tensor,
+        layout: Layout,
+        name: str = "input_ids",
+    ) -> None:
+        """Refuse what the table does not have, and padding that a recurrent model cannot leave out."""
+        if types is not None:
+            raise InputError("this architecture has no token types: leave token_type_ids out")
+        if layout.mask is not None or any(run.column for run in layout.runs):
+            raise InputError("a text that is read word by word has its padding at the end, and only there")
+        check_ids(ids, self.word_embeddings.num_embeddings, f"{name}: id", layout)
 
 
-class Reader(Half):
-    """What the halves share: their words and their door."""
+class Recurrent(nn.Module):
+    """What encoders and decoder share: their words, and that they have no heads."""
+
+    layer_count = 0
 
     def __init__(self, config: RNNConfig, words: int):
         super().__init__()
+        self.config = config
         self.embeddings = WordVectors(config, words)
         self.dropout = Dropout(config.hidden_dropout_prob)
-        self.max_position_embeddings = config.max_position_embeddings
 
-    def enter(self, input_ids: Tensor, layout: Layout, asked: Asked) -> Tensor:
-        """The vectors of real words: B T -> N C"""
-        if asked.head_mask is not None or asked.cross_head_mask is not None:
+    def head_masks(self, head_mask: Tensor | None) -> None:
+        if head_mask is not None:
             raise InputError("a recurrent model has no heads to mask")
-        self.refuse_beyond(layout.length)
-        if layout.mask is not None or any(run.column for run in layout.runs):
-            raise InputError("a text that is read word by word has its padding at the end, and only there")
-        ids = layout.pack(input_ids)
-        self.check_words(ids, layout)
-        return self.embeddings(ids)
+
+    def finished(self, rows: Tensor, context: Context) -> BodyOutput:
+        layout, states = context.layout, context.hidden_states
+        weights = None if context.cross is None else context.cross.weights
+        return BodyOutput(
+            rows=rows,
+            layout=layout,
+            pooled=context.state,
+            hidden_states=None if states is None else tuple(layout.unpack(state) for state in states),
+            cross_attentions=None if weights is None else (weights,),
+        )
 
 
-class Encoder(Reader, EncoderHalf):
+class RNNEncoder(Recurrent, Encoder):
     """Reads the source, in a way of its own."""
 
     def __init__(self, config: RNNConfig):
         super().__init__(config, config.source_words)
 
-    def see(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
-        """What becomes of words N C, step by step, and what is remembered of each text at the end, B layers state."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it sees")
+    def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
+        """What becomes of words N C, step by step, and the last state of each text, B layers state."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it reads")
 
-    def read(self, input_ids: Tensor, layout: Layout, asked: Asked) -> BodyOutput:
-        x = self.enter(input_ids, layout, asked)
-        seen, remembered = self.see(x, layout)
-        states = tuple(layout.unpack(each) for each in (x, *seen)) if asked.output_hidden_states else None
-        return BodyOutput(rows=seen[-1], layout=layout, pooled=remembered, hidden_states=states)
+    def through(self, x: Tensor, context: Context) -> Tensor:
+        seen, context.state = self.read(x, context.layout)
+        if context.output_hidden_states:
+            context.hidden_states = [x, *seen]
+        return seen[-1]
 
 
-class RecurrentEncoder(Encoder):
+class RecurrentEncoder(RNNEncoder):
     """Reads from both ends; half of every vector comes from each side."""
 
     def __init__(self, config: RNNConfig):
@@ -81,7 +110,7 @@ class RecurrentEncoder(Encoder):
         size = config.hidden_size
         self.rnn = kind(size, size // 2, layers, batch_first=True, bidirectional=True, dropout=dropout)
 
-    def see(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
+    def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
         lengths = torch.tensor(lengths_of(layout))
         packed = pack_padded_sequence(layout.unpack(x), lengths, batch_first=True, enforce_sorted=False)
         read, last = self.rnn(packed)
@@ -91,7 +120,7 @@ class RecurrentEncoder(Encoder):
         return [layout.pack(states)], torch.cat(joined, -1)
 
 
-class ConvolutionalEncoder(Encoder):
+class ConvolutionalEncoder(RNNEncoder):
     """Reads through windows of a few words; each layer sees a little further."""
 
     def __init__(self, config: RNNConfig):
@@ -102,7 +131,7 @@ class ConvolutionalEncoder(Encoder):
         self.LayerNorm = nn.ModuleList(nn.LayerNorm(size) for _ in range(layers))
         self.bridge = Linear(size, layers * config.state_size)
 
-    def see(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
+    def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
         """What is remembered is made of the mean of all words."""
         seen = []
         for convolution, norm in zip(self.convolution, self.LayerNorm, strict=True):
@@ -115,7 +144,7 @@ class ConvolutionalEncoder(Encoder):
         return seen, self.bridge(means).tanh().unflatten(-1, (len(self.convolution), -1))
 
 
-class RecurrentDecoder(Reader, DecoderHalf):
+class RecurrentDecoder(Recurrent, Decoder):
     """Writes the target word by word; what it remembers begins as what the encoder remembered."""
 
     keeps_state = True
@@ -134,22 +163,23 @@ class RecurrentDecoder(Reader, DecoderHalf):
             )
             self.combine = Linear(2 * size, size)
 
-    def write(self, input_ids: Tensor, layout: Layout, memory: BodyOutput, asked: Asked) -> BodyOutput:
-        """`pooled` is the state after each sequence's last word, B layers state."""
-        rows, state = self.enter(input_ids, layout, asked), memory.pooled
+    def through(self, x: Tensor, context: Context) -> Tensor:
+        """`context.state` becomes the state after each sequence's last word, B layers state."""
+        layout, memory = context.layout, None if context.cross is None else context.cross.source
+        state = None if memory is None else memory.state
         if state is None:
             raise InputError("a recurrent decoder begins with the last state of its encoder: give input_ids")
         lengths = torch.tensor(lengths_of(layout)).sort(descending=True)  # the longest first
-        order = lengths.indices.to(rows.device)
-        words, state = layout.unpack(rows)[order], state[order]
-        source = self.source_of(memory, order)
+        order = lengths.indices.to(x.device)
+        words, state = layout.unpack(x)[order], state[order]
+        source = self.prepare_source(memory, order)
         said, contexts, looks = [], [], []
         for place in range(int(lengths.values[0])):
             going = int((lengths.values > place).sum())  # no work on sequences that have ended
-            new, context, weights = self.step(words[:going, place], state[:going], [each[:going] for each in source])
+            new, read, weights = self.step(words[:going, place], state[:going], [each[:going] for each in source])
             state = torch.cat((new, state[going:]))
             said.append(self.top(new))
-            contexts.append(context)
+            contexts.append(read)
             looks.append(weights)
 
         def laid_out(steps: list[Tensor]) -> Tensor:
@@ -158,24 +188,21 @@ class RecurrentDecoder(Reader, DecoderHalf):
             return torch.stack(wide, 1)[order.argsort()]
 
         spoken = layout.pack(laid_out(said))  # N C
-        crossed = None
         if self.attention is not None:
             spoken = self.combine(torch.cat((layout.pack(laid_out(contexts)), spoken), -1)).tanh()
-            crossed = (laid_out(looks)[:, None],) if asked.output_attentions else None  # B 1 T S
+            if context.output_attentions:
+                context.cross.weights = laid_out(looks)[:, None]  # B 1 T S
         spoken = self.dropout(spoken)
-        return BodyOutput(
-            rows=spoken,
-            layout=layout,
-            pooled=state[order.argsort()],
-            hidden_states=(layout.unpack(spoken),) if asked.output_hidden_states else None,
-            cross_attentions=crossed,
-        )
+        context.state = state[order.argsort()]
+        if context.output_hidden_states:
+            context.hidden_states = [spoken]
+        return spoken
 
-    def source_of(self, memory: BodyOutput, order: Tensor) -> list[Tensor]:
+    def prepare_source(self, memory: Source, order: Tensor) -> list[Tensor]:
         """What each step needs of the source, if it looks at it: what it is compared with, its vectors, its mask."""
         if self.attention is None:
             return []
-        keys, layout = memory.last_hidden_state[order], memory.layout  # B S C
+        keys, layout = memory.layout.unpack(memory.rows)[order], memory.layout  # B S C
         mask = layout.padding_mask(keys) if layout.mask is None else layout.mask  # B 1 1 S
         hidden = keys.new_zeros(len(keys), 1, layout.length) if mask is None else mask[order, 0]
         return [self.attention.prepare(keys), keys, hidden]

@@ -1,0 +1,40 @@
+"""The encoder and the decoder of an encoder-decoder: bodies that are parts of one model.
+
+One reads a text, the other writes another beside it. What they share with every other body is in `body.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..checkpoints.config import PretrainedConfig
+from ..errors import InputError
+from ..nn.context import Source
+from .body import Body
+
+
+class Encoder(Body):
+    """Reads the source."""
+
+    is_decoder = False
+    masks_cross_heads = False
+    config: PretrainedConfig
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.embeddings.word_embeddings.weight.dtype
+
+
+class Decoder(Encoder):
+    """Writes the target beside what an encoder read."""
+
+    is_decoder = True
+    ids_name = "decoder_input_ids"
+
+    def source_of(self, *args: Any, **kwargs: Any) -> Source:
+        source = super().source_of(*args, **kwargs)
+        if source is None:
+            raise InputError("this decoder reads a source: give encoder_hidden_states, or the memory of its encoder")
+        return source

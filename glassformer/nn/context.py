@@ -1,0 +1,150 @@
+"""What a forward pass carries besides the hidden states: `layer(x, context) -> x`.
+
+A body makes one `Context` for a pass; its stack of layers gives every layer the `Context` of that layer (`at`). What is
+seen on the way (attention weights, keys and values) is left in the layer's context. The tutorials call layers and
+attentions directly on B T C and expect tuples back: `ContextModule` builds a context for such a call, once for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .cache import AttentionCache, Cache, self_and_cross
+from .layout import Layout
+
+if TYPE_CHECKING:
+    from .attention import AttentionInputs, SelfAttention
+
+Observer = Callable[["SelfAttention", "AttentionInputs"], None]
+
+# Who is shown the inputs of every attention in this thread; it changes nothing. See `explain.capture`.
+observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+class Source(NamedTuple):
+    """What a cross-attention reads."""
+
+    rows: Tensor | None  # M C; None when the cache holds its keys and values already
+    layout: Layout
+    state: Tensor | None = None  # B layers state: what a recurrent encoder ends with
+
+
+@dataclass(slots=True)
+class Context:
+    """The facts of one pass, or of one layer of it.
+
+    In the context of a pass `cache` and `head_mask` are those of all layers; in that of a layer they are its own.
+    """
+
+    layout: Layout  # of the rows that are read
+    source: Source | None = None  # what this attention reads in place of its own input
+    cross: Context | None = None  # the same facts for the cross-attention of the layer
+    cache: Cache | AttentionCache | tuple | None = None
+    head_mask: Tensor | None = None  # 1 H 1 1, or per position; of a pass: layers 1 H 1 1
+    bias: Tensor | None = None  # added to the scores, broadcast to B H T S
+    output_attentions: bool = False
+    output_hidden_states: bool = False
+    use_cache: bool = False  # leave keys and values in `keys_and_values`
+    extras: Any = None  # what an architecture of its own carries
+
+    weights: Tensor | None = None  # B H T S, left by the attention when `output_attentions`
+    keys_and_values: tuple[Tensor, Tensor] | None = None  # each B H S D, left by the attention when `use_cache`
+    layers: list[Context] = field(default_factory=list)  # of a pass: the context that each layer was given
+    hidden_states: list[Tensor] | None = None  # of a pass, when `output_hidden_states`: each N C
+    state: Tensor | None = None  # of a pass: what a recurrent body ends with, B layers state
+
+    def at(self, layer: int) -> Context:
+        """The context of one layer."""
+        own = of_source = None
+        if self.cache is not None:
+            own, of_source = self_and_cross(self.cache[layer])
+        context = Context(
+            self.layout,
+            cache=own,
+            head_mask=None if self.head_mask is None else self.head_mask[layer],
+            bias=self.bias,
+            output_attentions=self.output_attentions,
+            use_cache=self.use_cache,
+            extras=self.extras,
+        )
+        if self.cross is not None:
+            mask = self.cross.head_mask
+            context.cross = Context(
+                self.layout,
+                self.cross.source,
+                cache=of_source,
+                head_mask=None if mask is None else mask[layer],
+                output_attentions=self.output_attentions,
+                use_cache=self.use_cache,
+            )
+        self.layers.append(context)
+        return context
+
+    def seen(self) -> list[Any]:
+        """What a layer left: its weights, those of its cross-attention, keys and values."""
+        attentions = [self] if self.cross is None else [self, self.cross]
+        found: list[Any] = [each.weights for each in attentions] if self.output_attentions else []
+        if self.use_cache:
+            found.append(sum((each.keys_and_values for each in attentions), ()))
+        return found
+
+
+def is_observed(module: nn.Module) -> bool:
+    """Whether a hook or an observer wants to see what passes through `module`."""
+    hooks = torch.nn.modules.module
+    if observer.get() is not None or hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
+        return True
+    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+
+
+class ContextModule(nn.Module):
+    """A part that is called with a context inside a body, and without one by a person."""
+
+    crosses = False  # whether `encoder_hidden_states` of a direct call are for the module itself
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1 and type(args[1]) is Context:
+            return super().__call__(*args, **kwargs)
+        return self.call_directly(*args, **kwargs)
+
+    def run(self, x: Tensor, context: Context) -> Tensor:
+        """`forward` with its hooks, on B T C."""
+        return super().__call__(x, context)
+
+    def call_directly(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        head_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_value: tuple | None = None,
+        output_attentions: bool = False,
+        use_cache: bool = False,
+    ) -> tuple:
+        """(B T C, then self and cross weights if requested, then keys and values if `use_cache`)
+
+        Masks are additive (0 where seen), as `get_extended_attention_mask` makes them.
+        """
+        own, of_source = self_and_cross(past_key_value)
+        context = Context(
+            Layout.full(*hidden_states.shape[:2], mask=attention_mask),
+            cache=own,
+            head_mask=head_mask,
+            output_attentions=output_attentions,
+            use_cache=use_cache,
+        )
+        if encoder_hidden_states is not None:
+            layout = Layout.full(*encoder_hidden_states.shape[:2], mask=encoder_attention_mask)
+            source = Source(encoder_hidden_states, layout)
+            if self.crosses:
+                context = replace(context, layout=context.layout.with_mask(None), source=source)
+            else:
+                context.cross = replace(context, layout=context.layout.with_mask(None), source=source, cache=of_source)
+        return (self.run(hidden_states, context), *context.seen())
