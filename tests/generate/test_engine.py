@@ -164,7 +164,7 @@ def test_the_prompt_stands_in_the_cache_once():
         assert reader.cache.length == len(PROMPTS[3])
         reader.read(torch.tensor([[5, 6, 7, 8]]), torch.zeros(1, 4, dtype=torch.long))
     assert reader.cache.length == len(PROMPTS[3]) + 4
-    assert reader.cache[0].own.keys.shape[0] == 1
+    assert reader.cache[0].self_attention.keys.shape[0] == 1
 
 
 def test_an_ended_sequence_is_read_no_further(monkeypatch):
