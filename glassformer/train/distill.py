@@ -104,7 +104,7 @@ def watched(layers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     seen: list[Tensor] = []
 
     def note(_: nn.Module, __: Any, output: tuple[Tensor, ...]) -> None:
-        seen.append(output[0])
+        seen.append(output)
 
     handles = [layer.register_forward_hook(note) for layer in layers]
     try:
