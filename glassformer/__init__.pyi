@@ -259,25 +259,25 @@ from .tasks.task import Task as Task
 from .tasks.text_classification import TextClassification as TextClassification
 from .tasks.token_classification import TokenClassification as TokenClassification
 from .tasks.zero_shot_classification import ZeroShotClassification as ZeroShotClassification
-from .text.auto import AutoTokenizer as AutoTokenizer
-from .text.bert import BertTokenizer as BertTokenizer
-from .text.bert import BertTokenizerFast as BertTokenizerFast
-from .text.distilbert import (
+from .text.auto_tokenizer import AutoTokenizer as AutoTokenizer
+from .text.bert_tokenizer import BertTokenizer as BertTokenizer
+from .text.bert_tokenizer import BertTokenizerFast as BertTokenizerFast
+from .text.distilbert_tokenizer import (
     DistilBertTokenizer as DistilBertTokenizer,
 )
-from .text.distilbert import (
+from .text.distilbert_tokenizer import (
     DistilBertTokenizerFast as DistilBertTokenizerFast,
 )
 from .text.encoding import BatchEncoding as BatchEncoding
-from .text.fresh import train_tokenizer as train_tokenizer
-from .text.gpt2 import GPT2Tokenizer as GPT2Tokenizer
-from .text.gpt2 import GPT2TokenizerFast as GPT2TokenizerFast
-from .text.openai_gpt import OpenAIGPTTokenizer as OpenAIGPTTokenizer
-from .text.openai_gpt import OpenAIGPTTokenizerFast as OpenAIGPTTokenizerFast
-from .text.roberta import RobertaTokenizer as RobertaTokenizer
-from .text.roberta import RobertaTokenizerFast as RobertaTokenizerFast
+from .text.gpt2_tokenizer import GPT2Tokenizer as GPT2Tokenizer
+from .text.gpt2_tokenizer import GPT2TokenizerFast as GPT2TokenizerFast
+from .text.openai_gpt_tokenizer import OpenAIGPTTokenizer as OpenAIGPTTokenizer
+from .text.openai_gpt_tokenizer import OpenAIGPTTokenizerFast as OpenAIGPTTokenizerFast
+from .text.roberta_tokenizer import RobertaTokenizer as RobertaTokenizer
+from .text.roberta_tokenizer import RobertaTokenizerFast as RobertaTokenizerFast
 from .text.tokenizer import PreTrainedTokenizer as PreTrainedTokenizer
-from .text.train import train_vocabulary as train_vocabulary
+from .text.training.new_tokenizer import train_tokenizer as train_tokenizer
+from .text.training.train_vocabulary import train_vocabulary as train_vocabulary
 from .train.distill import DistillSettings as DistillSettings
 from .train.evaluation import evaluate as evaluate
 from .train.optimizer import AdamW as AdamW

@@ -8,10 +8,10 @@ from .models.bert import BertConfig
 from .models.distilbert import DistilBertConfig
 from .models.gpt2 import GPT2Config
 from .models.openai_gpt import OpenAIGPTConfig
-from .text.bert import BertTokenizer
-from .text.distilbert import DistilBertTokenizer
-from .text.gpt2 import GPT2Tokenizer
-from .text.openai_gpt import OpenAIGPTTokenizer
+from .text.bert_tokenizer import BertTokenizer
+from .text.distilbert_tokenizer import DistilBertTokenizer
+from .text.gpt2_tokenizer import GPT2Tokenizer
+from .text.openai_gpt_tokenizer import OpenAIGPTTokenizer
 
 __all__ = [
     "BertConfig",

@@ -190,18 +190,18 @@ def extras() -> Iterator[Check]:
 
 
 def self_test() -> Iterator[Check]:
-    """A known text must become known ids on both roads of the tokenizer: the fast engine, and the readable one."""
+    """A known text must become known ids by the Rust engine and by the readable algorithm."""
     group = "self-test"
-    roads = {
+    algorithms = {
         "tokens, engine": lambda one: one._engine.encode(TEXT, add_special_tokens=False).ids,
-        "tokens, readable": lambda one: one._readable(TEXT, False).ids,
+        "tokens, readable": lambda one: one._reference_pieces(TEXT, False).ids,
     }
-    for name, road in roads.items():
+    for name, encode in algorithms.items():
         try:
-            from ..text.bert import BertTokenizer
+            from ..text.bert_tokenizer import BertTokenizer
 
             tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)})
-            ids = [tokenizer.cls_token_id, *road(tokenizer), tokenizer.sep_token_id]
+            ids = [tokenizer.cls_token_id, *encode(tokenizer), tokenizer.sep_token_id]
         except Exception as error:
             yield Check(group, name, FAULT, f"{type(error).__name__}: {error}")
             continue

@@ -112,7 +112,7 @@ def print_tokens(values: dict[str, Any], texts: tuple[str, ...]) -> None:
 
 def tell(tokenizer: PreTrainedTokenizer, texts: tuple[str, ...], as_json: bool, indent: int | None = 2) -> None:
     """The steps of each text, then what the model reads: their tokens between the special ones."""
-    from ..text.explain import printable, wrapped
+    from ..text.explanation.explain_wordpiece import printable, wrapped
 
     told, values = [tokenizer.explain(text) for text in texts], encoded(tokenizer, texts)
     read = {name: values[name] for name in ("tokens", "ids", "token_type_ids")}

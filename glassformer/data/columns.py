@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import DataError, InputError, nearest, spelt
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 from .file_row import Row
 
 Wanted = dict[str, str | int]  # the name that a task uses -> the file's column, by name or number

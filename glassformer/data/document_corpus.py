@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 from ..text.tokenizer import PreTrainedTokenizer
 
 BLOCK = 1024  # lines that are encoded at once

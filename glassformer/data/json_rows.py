@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import DataError
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 from .columns import Wanted, pick
 from .file_row import Row, fault_at
 from .lines import document_of, lines_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import DataError, InputError, spelt, suggests
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 from .columns import WHOLE, missing
 from .file_row import Row
 from .sources import FORMAT_OF, suffix_of

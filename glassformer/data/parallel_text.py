@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import DataError, InputError, suggests
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 from .columns import check, check_names, read_needed
 from .file_row import Row
 from .readers import Rows, Sifted, check_on_bad, read_rows

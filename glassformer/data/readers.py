@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import DataError, InputError, spelt, suggests
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 from .columns import Wanted, check, check_names, pick, read_needed, read_types, read_wanted
 from .conll import read_conll
 from .file_row import Row, Skipped

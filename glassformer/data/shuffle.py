@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from ..errors import InputError, suggests
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 
 Item = TypeVar("Item")
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from ..checkpoints.dataset_files import find_dataset_files
 from ..checkpoints.files import reason_of
 from ..errors import DataError, InputError, nearest, spelt
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 
 FORMATS = {
     "txt": (".txt",),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import DataError
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 from .file_row import Row, fault_at
 from .sources import Source
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import DataError, InputError, spelt
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 from .columns import Wanted, positions_of
 from .file_row import Row, fault_at
 from .lines import LONGEST_LINE, Line, lines_of

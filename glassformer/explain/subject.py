@@ -19,7 +19,7 @@ from ..models.heads import ForNextSentencePrediction, ForSequenceClassification,
 from ..models.outputs import BodyOutput
 from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
 from ..tasks.text_classification import function_for
-from ..text.auto import AutoTokenizer
+from ..text.auto_tokenizer import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .capture import observe
 from .places import attention_of, heads_of, layers_of, slots_of

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from ..errors import InputError, refuse_unknown
-from ..text.bert import BertTokenizer
-from ..text.byte_level import ByteLevelTokenizer
-from ..text.decoding import ENGLISH_SPACING, Decoding
-from ..text.openai_gpt import OpenAIGPTTokenizer
-from ..text.spacing import touch
+from ..text.base.decoding import ENGLISH_SPACING, Decoding
+from ..text.bert_tokenizer import BertTokenizer
+from ..text.bpe.byte_level_tokenizer import ByteLevelTokenizer
+from ..text.openai_gpt_tokenizer import OpenAIGPTTokenizer
+from ..text.wordpiece.spacing import touch
 from .conditioning import condition
 from .engine import Generation
 

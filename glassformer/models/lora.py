@@ -23,7 +23,7 @@ from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
 from ..errors import ConfigError, InputError, WeightsError, nearest, suggests
 from ..nn.lora import LoraLinear
-from ..text.options import one_of, whole
+from ..text.base.encoding_options import one_of, whole
 from .parameters import freeze
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..nn.loss import IGNORED
-from ..text.encoding import Row as Encoded
+from ..text.encoding import EncodedRow as Encoded
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..text.options import one_of
+from ..text.base.encoding_options import one_of
 from .batch import Batch, Example
 from .inputs import Columns, Row
 from .task import Task

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 from ..data.columns import usual_names
 from ..data.file_row import Row as FileRow
 from ..errors import InputError, refuse_unknown, spelt
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 from .task_options import Options
 
 log = logging.getLogger("glassformer")

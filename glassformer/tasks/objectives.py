@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..nn.loss import IGNORED
-from ..text.options import one_of
+from ..text.base.encoding_options import one_of
 from .batch import Batch, Example
 from .inputs import Columns, Row
 

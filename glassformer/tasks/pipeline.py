@@ -18,8 +18,8 @@ from ..data.sources import FORMAT_OF
 from ..errors import InputError, refuse_unknown
 from ..models.auto import HUB_ARGUMENTS, AutoConfig
 from ..models.base import PreTrainedModel
-from ..text.auto import AutoTokenizer
-from ..text.options import whole
+from ..text.auto_tokenizer import AutoTokenizer
+from ..text.base.encoding_options import whole
 from ..text.tokenizer import PreTrainedTokenizer
 from .inference import answers
 from .progress import watched

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError, spelt
-from ..text.encoding import Row as Encoded
-from ..text.inputs import describe
-from ..text.options import whole
+from ..text.base.encoding_options import whole
+from ..text.base.text_inputs import describe
+from ..text.encoding import EncodedRow as Encoded
 from .batch import Batch, Example, told_cut
 from .inputs import Columns, Row
 from .metrics import answer_scores

@@ -28,7 +28,7 @@ from ..models import auto
 from ..models.base import PreTrainedModel
 from ..models.untrained import learnt_otherwise
 from ..nn.prepared import prepared
-from ..text.auto import AutoTokenizer
+from ..text.auto_tokenizer import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example, label_tensor, padded
 from .inputs import ReadsRows, Row

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from ..text.options import TRUNCATION, one_of, whole
+from ..text.base.encoding_options import TRUNCATION, one_of, whole
 
 
 @dataclass(frozen=True, kw_only=True)

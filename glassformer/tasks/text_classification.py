@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from ..checkpoints.config import PretrainedConfig
 from ..data.labels import find_label
 from ..errors import InputError, nearest
-from ..text.inputs import describe
-from ..text.options import one_of
+from ..text.base.encoding_options import one_of
+from ..text.base.text_inputs import describe
 from .batch import Batch, Example, told_cut
 from .inputs import Columns, Row
 from .metrics import by_label, classification, correlation, multi_label

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from ..data.labels import find_label
 from ..errors import InputError, nearest
 from ..nn.loss import IGNORED
-from ..text.inputs import describe
-from ..text.options import one_of, whole
+from ..text.base.encoding_options import one_of, whole
+from ..text.base.text_inputs import describe
 from .batch import Batch, Example
 from .inputs import Columns, Row
 from .metrics import begins, entity_scores, split_tag

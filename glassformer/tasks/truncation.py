@@ -7,8 +7,8 @@ from typing import Any
 
 from ..errors import InputError, spelt
 from ..models.base import PreTrainedModel
-from ..text.encoding import Row as Encoded
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
+from ..text.encoding import EncodedRow as Encoded
 from ..text.tokenizer import PreTrainedTokenizer
 
 log = logging.getLogger("glassformer")

@@ -1,17 +1,17 @@
 """Text to ids and back: tokenizers, what they give, their explanation, and the training of vocabularies."""
 
-from .auto import AutoTokenizer
-from .bert import BertTokenizer, BertTokenizerFast
-from .distilbert import DistilBertTokenizer, DistilBertTokenizerFast
+from .auto_tokenizer import AutoTokenizer
+from .base.special_tokens import AddedToken
+from .bert_tokenizer import BertTokenizer, BertTokenizerFast
+from .distilbert_tokenizer import DistilBertTokenizer, DistilBertTokenizerFast
 from .encoding import BatchEncoding
-from .explain import Explanation
-from .gpt2 import GPT2Tokenizer, GPT2TokenizerFast
-from .openai_gpt import OpenAIGPTTokenizer, OpenAIGPTTokenizerFast
-from .roberta import RobertaTokenizer, RobertaTokenizerFast
-from .special import AddedToken
+from .explanation.explain_wordpiece import Explanation
+from .gpt2_tokenizer import GPT2Tokenizer, GPT2TokenizerFast
+from .openai_gpt_tokenizer import OpenAIGPTTokenizer, OpenAIGPTTokenizerFast
+from .roberta_tokenizer import RobertaTokenizer, RobertaTokenizerFast
 from .tokenizer import PreTrainedTokenizer
-from .train import train_vocabulary
-from .vocabulary import Vocabulary
+from .training.train_vocabulary import train_vocabulary
+from .training.trained_vocabulary import Vocabulary
 
 __all__ = [
     "AddedToken",

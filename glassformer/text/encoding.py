@@ -1,7 +1,7 @@
 """What a tokenizer gives back: rows of ids with all that belongs to them.
 
-`Pieces` is one text as ids, `Row` puts one or two of them between special tokens, `BatchEncoding` is the mapping the
-caller gets: `input_ids`, `token_type_ids`, `attention_mask` and what else was asked for.
+`Pieces` is one text as ids, `EncodedRow` puts one or two of them between special tokens, `BatchEncoding` is the mapping
+the caller gets: `input_ids`, `token_type_ids`, `attention_mask` and what else was requested.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Slot(NamedTuple):
 
 
 @dataclass(slots=True)
-class Row:
+class EncodedRow:
     """One row of a batch: slots filled with a stretch of each text, and padding on either side."""
 
     slots: tuple[Slot, ...]
@@ -160,7 +160,7 @@ class BatchEncoding(dict):
     def __init__(
         self,
         data: Mapping[str, Any] | None = None,
-        rows: Iterable[Row] = (),
+        rows: Iterable[EncodedRow] = (),
         names: Mapping[int, str] | None = None,
         pad_id: int = 0,
         single: bool = False,
@@ -194,11 +194,11 @@ class BatchEncoding(dict):
         return self
 
     @property
-    def encodings(self) -> list[Row]:
+    def encodings(self) -> list[EncodedRow]:
         """The rows as they were put together."""
         return self._rows
 
-    def _row(self, index: int) -> Row:
+    def _row(self, index: int) -> EncodedRow:
         if not self._rows:
             raise InputError("this encoding was not made from text, it knows only its keys")
         if not -len(self._rows) <= index < len(self._rows):
@@ -252,7 +252,7 @@ class BatchEncoding(dict):
         held = [i for i, each in enumerate(zip(row.sequences(), row.words(), strict=True)) if each == wanted]
         return (held[0], held[-1] + 1) if held else None
 
-    def _place(self, batch_or_token_index: int, token_index: int | None) -> tuple[Row, int]:
+    def _place(self, batch_or_token_index: int, token_index: int | None) -> tuple[EncodedRow, int]:
         """The row and the position that one index (of the first row) or two name."""
         row = self._row(0 if token_index is None else batch_or_token_index)
         token = batch_or_token_index if token_index is None else token_index
@@ -308,7 +308,7 @@ def is_whole(rows: Any) -> bool:
 
 
 def _rebuild(
-    data: dict, rows: list[Row], names: Mapping[int, str], pad_id: int, single: bool, truncated: list[bool]
+    data: dict, rows: list[EncodedRow], names: Mapping[int, str], pad_id: int, single: bool, truncated: list[bool]
 ) -> BatchEncoding:
     made = BatchEncoding(data, rows, names, pad_id, single)
     made.truncated = truncated

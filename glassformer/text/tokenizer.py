@@ -10,23 +10,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import InputError, suggests
-from .decoding import Decoding
+from .base.decoding import Decoding
+from .base.encoding_options import Options, takes_options, whole
+from .base.padding import Padding
+from .base.special_tokens import SpecialTokens
+from .base.template import Template
+from .base.text_inputs import Text, describe, read_ids, read_texts
+from .base.tokenizer_files import PretrainedFiles
+from .base.windows import bare_template, rows_of
 from .encoding import BatchEncoding, Pieces, joined, joined_words
-from .folder import Folder
-from .inputs import Text, describe, read_ids, read_texts
-from .options import Options, takes_options, whole
-from .padding import Padding
-from .rows import bare_template, rows_of
-from .special import SpecialTokens
-from .template import Template
 
 if TYPE_CHECKING:
-    from .explain import Explanation
+    from .explanation.explain_wordpiece import Explanation
 
 NO_LIMIT = int(1e30)  # what tokenizer files write for a model without a longest input
 
 
-class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
+class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialTokens):
     """Text to ids and back.
 
     >>> tokenizer = BertTokenizer.from_pretrained("./bert-base-uncased/")       # doctest: +SKIP
@@ -62,7 +62,7 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
         self.clean_up_tokenization_spaces = clean_up_tokenization_spaces
         self.name_or_path = name_or_path
         self.kept_settings = dict(kept_settings or {})
-        self._said = set()
+        self._warned = set()
         self._start_special(special, additional_special_tokens or (), added_tokens or {}, where)
 
     # --- what a kind of tokenizer adds -------------------------------------------------------------------------
@@ -261,32 +261,36 @@ class PreTrainedTokenizer(Folder, Decoding, Padding, Template, SpecialTokens):
         encoded = BatchEncoding(columns, rows, self.ids_to_tokens, pad_id, single=single and batch_axis)
         return encoded.convert_to_tensors(options.return_tensors)
 
-    def _wanted(self, key: str, asked: bool | None) -> bool:
-        return key in self.model_input_names if asked is None else asked
+    def _wanted(self, key: str, requested: bool | None) -> bool:
+        return key in self.model_input_names if requested is None else requested
 
     def _limit(self, options: Options) -> int | None:
         """The longest row allowed, None if nothing is to be cut."""
-        limit = self._asked_limit(options)
+        limit = self._requested_limit(options)
         multiple = options.pad_to_multiple_of
         if limit is not None and multiple and options.pads_to != "do_not_pad" and limit % multiple:
             raise InputError(f"rows cut to {limit} cannot be padded to a multiple of {multiple}; change one of the two")
         return limit
 
-    def _asked_limit(self, options: Options) -> int | None:
+    def _requested_limit(self, options: Options) -> int | None:
         if options.truncates == "do_not_truncate":
             return None
         if options.max_length is None:
             if self.model_max_length < NO_LIMIT:
                 return self.model_max_length
-            self._say("truncation was asked for, but neither max_length nor the tokenizer's model_max_length is set")
+            self._warn_once(
+                "truncation was requested, but neither max_length nor the tokenizer's model_max_length is set"
+            )
             return None
         if options.truncation is None and options.verbose:
-            self._say("max_length is given without truncation: longer texts are cut; pass truncation=True to agree")
+            self._warn_once(
+                "max_length is given without truncation: longer texts are cut; pass truncation=True to agree"
+            )
         return options.max_length
 
     def _warn_of_length(self, longest: int, options: Options) -> None:
         if longest > self.model_max_length and options.verbose:
-            self._say(
+            self._warn_once(
                 f"a text has {longest} tokens, more than the model's {self.model_max_length}; nothing was cut, "
                 "and the model cannot take it; pass truncation=True to cut",
                 key="too long",

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..tasks.batch import Batch, Example
 from ..tasks.task import Task
-from ..text.options import between, one_of
+from ..text.base.encoding_options import between, one_of
 
 LOWEST = -1e30  # of scores: those of padding are lower, and would be infinite when they are divided
 

@@ -11,7 +11,7 @@ import torch
 from ..errors import GlassformerError, InputError
 from ..tasks.inference import answers, evaluating, located
 from ..tasks.task import Task
-from ..text.options import whole
+from ..text.base.encoding_options import whole
 from .batches import Batches
 from .distributed import ALONE, Ranks
 

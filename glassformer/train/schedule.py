@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from ..errors import InputError, nearest, refuse_unknown, suggests
-from ..text.options import one_of
+from ..text.base.encoding_options import one_of
 
 SHAPES = ("linear", "cosine", "1-sqrt")
 

@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import GlassformerError, InputError
 from ..tasks.batch import Batch
 from ..tasks.task import Task
-from ..text.inputs import describe
+from ..text.base.text_inputs import describe
 from .batches import EPOCHS, Batches
 
 LONGEST = 4  # buffers: a document that is longer is cut

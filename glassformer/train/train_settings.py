@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InputError, nearest, refuse_unknown, suggests
-from ..text.options import between, one_of, whole
+from ..text.base.encoding_options import between, one_of, whole
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 SCHEDULE_NAMES = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from glassformer import BertModel, SentenceEncoder
-from glassformer.text.auto import AutoTokenizer
+from glassformer.text.auto_tokenizer import AutoTokenizer
 
 from ..models.architectures import tiny_bert
 from ..tasks.conftest import save

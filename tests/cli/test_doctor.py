@@ -42,11 +42,11 @@ def test_what_is_needed_is_what_the_package_says():
     assert told == checkup.PACKAGES
 
 
-@pytest.mark.parametrize("road", ["_engine", "_readable"])
-def test_a_tokenizer_that_gives_other_ids_is_a_fault(road, monkeypatch, capsys):
+@pytest.mark.parametrize("path", ["_engine", "_reference_pieces"])
+def test_a_tokenizer_that_gives_other_ids_is_a_fault(path, monkeypatch, capsys):
     monkeypatch.setattr(checkup, "IDS", [*checkup.IDS[:-2], 4, 3])
     checks = run(capsys, code=1)
-    name = "tokens, engine" if road == "_engine" else "tokens, readable"
+    name = "tokens, engine" if path == "_engine" else "tokens, readable"
     assert checks[name]["state"] == FAULT
     assert "and not [2, 5," in checks[name]["told"]
 

@@ -102,7 +102,7 @@ def test_pieces_make_the_text_of_a_real_vocabulary(name, real, data):
 @settings(max_examples=100, deadline=None)
 @given(raw=st.binary(max_size=12))
 def test_bytes_that_make_no_character(tiny_tokenizer, errors, raw):
-    from glassformer.text.bpe import SYMBOLS
+    from glassformer.text.bpe.bpe import SYMBOLS
 
     vocab = tiny_tokenizer.vocab
     tokenizer = GPT2Tokenizer(vocab=vocab, merges=[], errors=errors)

@@ -1,4 +1,4 @@
-"""Byte-pair encoding: the split, the merges, the two roads, and texts that come back as they were."""
+"""Byte-pair encoding: the split, the merges, the engine and the fallback, and texts that come back as they were."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from glassformer.errors import InputError, TokenizerError
 from glassformer.text import GPT2Tokenizer
-from glassformer.text.bpe import BYTES, SYMBOLS, Merge, Merges, byte_symbols, parts
-from glassformer.text.letters import engine_may_cut_otherwise, is_letter, is_number
+from glassformer.text.bpe.bpe import BYTES, SYMBOLS, Merge, Merges, byte_symbols, parts
+from glassformer.text.engine.unicode_classes import engine_may_pre_tokenize_differently, is_letter, is_number
 
-from .test_roads import POOLS
+from .test_rust_engine import POOLS
 
 ORIGINAL = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 BORDERS = [ord(char) for char in " '\t\n\x1c\x85\xa0\u3000strevmldSLN12.,!"]
@@ -106,20 +106,23 @@ def test_merges_are_done_as_the_original_does_them():
 
 
 @pytest.mark.parametrize("name", ["gpt2", "roberta", "openai_gpt"])
-def test_the_two_roads(request, name):
+def test_engine_and_fallback_agree(request, name):
     tokenizer = request.getfixturevalue(name)
     compared = 0
     for text in random_texts(3000):
         if tokenizer._engine_agrees(text, False):
-            fast, slow = tokenizer._engine.encode(text, add_special_tokens=False), tokenizer._readable(text, False)
+            fast, slow = (
+                tokenizer._engine.encode(text, add_special_tokens=False),
+                tokenizer._reference_pieces(text, False),
+            )
             assert (fast.ids, fast.offsets, fast.word_ids) == (slow.ids, slow.offsets, slow.words), ascii(text)
             compared += 1
     assert compared > 1500
 
 
 def test_letters_that_the_engine_does_not_know(gpt2):
-    assert engine_may_cut_otherwise("a\U000323b0")
-    assert not engine_may_cut_otherwise("naïve 中文 🎉")
+    assert engine_may_pre_tokenize_differently("a\U000323b0")
+    assert not engine_may_pre_tokenize_differently("naïve 中文 🎉")
     for char in ("\u088f", "\U000323b0", "\U00016ea0"):
         assert cut(f"a{char}b") == [f"a{char}b"]
         assert gpt2(f"a{char}b").word_ids() == [0] * len(gpt2.encode(f"a{char}b"))
@@ -128,7 +131,7 @@ def test_letters_that_the_engine_does_not_know(gpt2):
 def test_table_of_exceptions(gpt2):
     """One character of each 7 is compared here; the script that makes the table compares all."""
     chars = [chr(point) for point in range(3, 0x40000, 7)]
-    texts = [f"a{char} 1{char} !{char} \n{char}\n" for char in chars if not engine_may_cut_otherwise(char)]
+    texts = [f"a{char} 1{char} !{char} \n{char}\n" for char in chars if not engine_may_pre_tokenize_differently(char)]
     assert len(texts) > 30_000
     for text in texts:
         cuts = [place for _, place in gpt2._engine.pre_tokenizer.pre_tokenize_str(text)]
@@ -141,7 +144,7 @@ def test_any_text_comes_back(gpt2, text):
     ids = gpt2.encode(text)
     assert gpt2.decode(ids) == text
     assert gpt2.convert_tokens_to_bytes(gpt2.tokenize(text)) == text.encode()
-    gpt2.explain(text)  # compares the two roads by itself
+    gpt2.explain(text)  # compares the engine and the fallback by itself
 
 
 @pytest.mark.parametrize("text", ["", " ", "a\x00b", "\ufeff", "\u0301", "\r\n\t", "<|endoftext|>", " <|endoftext|> "])
@@ -185,7 +188,7 @@ def test_lone_surrogates_are_named(gpt2, roberta, openai_gpt):
 def test_a_million_characters(gpt2, part):
     """Anything quadratic would never end; how long it takes is not judged here."""
     text = part * (1_000_000 // len(part))
-    if engine_may_cut_otherwise(part):
+    if engine_may_pre_tokenize_differently(part):
         text = text[:100_000]
     encoded = gpt2(text)["input_ids"]
     assert encoded[:40] == gpt2.encode(part * 400)[:40]
@@ -194,7 +197,7 @@ def test_a_million_characters(gpt2, part):
 
 def test_a_long_word_on_the_readable_road(gpt2):
     word = "abcdefghij" * 20_000
-    made = gpt2._readable(word, False)
+    made = gpt2._reference_pieces(word, False)
     assert made.ids == gpt2.encode(word)
     assert made.offsets[-1][1] == len(word)
 

@@ -11,7 +11,7 @@ import pytest
 
 from glassformer.errors import ArgumentError, InputError
 from glassformer.text import BertTokenizer
-from glassformer.text.windows import lengths_that_fit, windows
+from glassformer.text.base.windows import lengths_that_fit, windows
 
 LONG = "The quick brown fox jumped over unaffable experts [MASK] é ü 北京 well-known, e\u0301te\u0301 \u200d x."
 SHORT = "one two three four five"

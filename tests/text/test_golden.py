@@ -8,7 +8,7 @@ import re
 import pytest
 
 from glassformer.text import BertTokenizer, GPT2Tokenizer, RobertaTokenizer
-from glassformer.text.spacing import put_together
+from glassformer.text.wordpiece.spacing import join_word_pieces
 
 from ..conftest import SHARED
 
@@ -83,6 +83,6 @@ def test_chinese_decodes_without_spaces(published):
     for text in ("春天来了，花开了。", "我有3个苹果！", "《红楼梦》（上）"):
         assert tokenizer.decode(tokenizer.encode(text), skip_special_tokens=True) == text
     assert tokenizer.decode(tokenizer.encode("我用python写代码")) == "[CLS] 我用 python 写代码 [SEP]"
-    assert put_together(list("他说：“你好”。"), ()) == "他说：“你好”。"
+    assert join_word_pieces(list("他说：“你好”。"), ()) == "他说：“你好”。"
     english = "“ quoted ” — text …"
     assert published("uncased").convert_tokens_to_string(english.split()) == english

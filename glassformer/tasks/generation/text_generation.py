@@ -17,7 +17,7 @@ from ...generate.conditioning import condition, control_token
 from ...generate.engine import refuse_to_peek
 from ...models.base import PreTrainedModel
 from ...nn.loss import IGNORED, recalled, sampled_word_loss
-from ...text.options import between, whole
+from ...text.base.encoding_options import between, whole
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example, Ids, rows_at
 from ..inputs import Columns, Row

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from ...errors import InputError, spelt
 from ...generate.config import GenerationConfig
 from ...nn.loss import IGNORED
-from ...text.auto import AutoTokenizer
-from ...text.bert import BertTokenizer
-from ...text.inputs import describe
+from ...text.auto_tokenizer import AutoTokenizer
+from ...text.base.text_inputs import describe
+from ...text.bert_tokenizer import BertTokenizer
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example, told_cut
 from ..inputs import Columns, Row

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import spelt
-from ...text.options import one_of
+from ...text.base.encoding_options import one_of
 from ..metrics import exact_match, machine_translation
 from ..task_options import switch
 from .text_to_text import TextToText, TextToTextOptions

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...nn.loss import IGNORED
-from ...text.inputs import describe
+from ...text.base.text_inputs import describe
 from ..batch import Batch, Example, rows_at, told_cut
 from ..inputs import Columns, Row
 from ..task import Task

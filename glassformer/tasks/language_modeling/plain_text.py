@@ -19,7 +19,7 @@ from ...data.document_corpus import (
 )
 from ...data.file_row import Row as FileRow
 from ...errors import GlassformerError, InputError
-from ...text.inputs import describe
+from ...text.base.text_inputs import describe
 from ..task_options import Options
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ...data.pairing import gather_sentences, next_sentence_pair, sentence_order
 from ...errors import InputError
 from ...models.base import PreTrainedModel
 from ...nn.loss import IGNORED
-from ...text.options import one_of
+from ...text.base.encoding_options import one_of
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example
 from ..metrics import perplexity

@@ -15,7 +15,7 @@ from torch import Tensor
 from ...data.columns import usual_names
 from ...data.readers import read_rows
 from ...errors import InputError, suggests
-from ...text.inputs import describe
+from ...text.base.text_inputs import describe
 from ..task_options import some
 from .similarity_measures import as_vectors
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...nn.prepared import prepared
-from ...text.encoding import Row as Encoded
+from ...text.encoding import EncodedRow as Encoded
 from ..batch import Batch, Example
 from ..inputs import Columns, Row
 from ..task import Task

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from ...errors import InputError, nearest, suggests
 from ...models.auto import AutoModel
 from ...models.base import PreTrainedModel
-from ...text.auto import AutoTokenizer
-from ...text.inputs import describe
-from ...text.options import whole
+from ...text.auto_tokenizer import AutoTokenizer
+from ...text.base.encoding_options import whole
+from ...text.base.text_inputs import describe
 from ...text.tokenizer import PreTrainedTokenizer
 from ..inference import answers
 from ..progress import watched

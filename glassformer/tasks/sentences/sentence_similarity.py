@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from ...errors import InputError, spelt
 from ...models.base import PreTrainedModel
-from ...text.encoding import Row as Encoded
-from ...text.inputs import describe
-from ...text.options import one_of
+from ...text.base.encoding_options import one_of
+from ...text.base.text_inputs import describe
+from ...text.encoding import EncodedRow as Encoded
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example, group_sizes, grouped
 from ..inputs import Columns, Row

@@ -20,9 +20,9 @@ from ...models import auto
 from ...models.lora import add_lora
 from ...tasks.registry import full_name, task_class, task_of
 from ...tasks.task import Task
-from ...text.auto import AutoTokenizer
-from ...text.fresh import train_tokenizer
+from ...text.auto_tokenizer import AutoTokenizer
 from ...text.tokenizer import PreTrainedTokenizer
+from ...text.training.new_tokenizer import train_tokenizer
 from ..randomness import seed_all
 from ..trainer import Trainer
 from .recipe import NEW, DataSettings, Recipe, is_new

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError, InputError, meant_by
 from ...tasks.registry import full_name
-from ...text.options import between, one_of, whole
+from ...text.base.encoding_options import between, one_of, whole
 from ..train_settings import TrainSettings, at_least
 from .recipe_text import parse_value
 

@@ -1,0 +1,128 @@
+"""Find out which tokenizer a folder or a hub name needs."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ..errors import TokenizerError, refuse_unknown
+from .base.tokenizer_files import ADDED, CONFIG, ENGINE, HUB, SPECIAL, find, read_json
+from .bert_tokenizer import BertTokenizer
+from .bpe.bpe_tokenizer import BpeTokenizer
+from .distilbert_tokenizer import DistilBertTokenizer
+from .gpt2_tokenizer import GPT2Tokenizer
+from .openai_gpt_tokenizer import OpenAIGPTTokenizer
+from .roberta_tokenizer import RobertaTokenizer
+from .tokenizer import PreTrainedTokenizer
+
+CLASSES: dict[str, type[PreTrainedTokenizer]] = {}
+MODEL_TYPES: dict[str, type[PreTrainedTokenizer]] = {}
+WRAPPERS = ("PreTrainedTokenizerFast", "TokenizersBackend", "PreTrainedTokenizer")  # names that say nothing
+
+
+def register(name: str, kind: type[PreTrainedTokenizer], model_types: tuple[str, ...] = ()) -> None:
+    """Make a tokenizer class known by its name in files, and by the models that use it."""
+    CLASSES[name] = CLASSES[f"{name}Fast"] = kind
+    MODEL_TYPES.update(dict.fromkeys(model_types, kind))
+
+
+register("BertTokenizer", BertTokenizer, ("bert",))
+register("DistilBertTokenizer", DistilBertTokenizer, ("distilbert",))
+register("GPT2Tokenizer", GPT2Tokenizer, ("gpt2",))
+register("OpenAIGPTTokenizer", OpenAIGPTTokenizer, ("openai-gpt",))
+register("RobertaTokenizer", RobertaTokenizer, ("roberta",))
+
+
+class AutoTokenizer:
+    """Reads whichever tokenizer a folder holds.
+
+    `tokenizer_class` in tokenizer_config.json or config.json decides, then the model type, then the files.
+    """
+
+    def __init__(self) -> None:
+        raise TokenizerError("AutoTokenizer is not built directly; use AutoTokenizer.from_pretrained(folder or name)")
+
+    @classmethod
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | PathLike[str], **settings: Any
+    ) -> PreTrainedTokenizer:
+        """The tokenizer of a folder or a hub name; settings as for the class it turns out to be."""
+        from ..checkpoints.habits import TOKENIZER_HABITS, settle_habits
+
+        owner = "AutoTokenizer.from_pretrained"
+        settings["token"] = settle_habits(settings, owner, settings.get("token"), TOKENIZER_HABITS)
+        hub = {name: settings[name] for name in HUB if name in settings}
+        names = {name for kind in set(CLASSES.values()) for name in kind.vocab_files_names.values()}
+        path = find(
+            pretrained_model_name_or_path, (*sorted(names), ENGINE, CONFIG, SPECIAL, ADDED, "config.json"), **hub
+        )
+        kind = class_of(path)
+        refuse_unknown(settings, [*kind._settings(), *HUB, *TOKENIZER_HABITS], owner)
+        own = {name: value for name, value in settings.items() if name not in HUB}
+        made = kind.from_pretrained(path, **own)
+        made.name_or_path = str(pretrained_model_name_or_path)
+        return made
+
+
+def class_of(path: Path) -> type[PreTrainedTokenizer]:
+    """The class that a folder's files ask for."""
+    known = "; supported are " + ", ".join(sorted({kind.__name__ for kind in CLASSES.values()}))
+    if path.is_dir():
+        config = read_json(path / "config.json", missing={})
+        for file, read in ((CONFIG, read_json(path / CONFIG, missing={})), ("config.json", config)):
+            name = read.get("tokenizer_class")
+            if isinstance(name, str) and name not in WRAPPERS:
+                if name not in CLASSES:
+                    raise TokenizerError(f"{path / file} asks for {name}, which is not supported yet{known}")
+                return CLASSES[name]
+        model_type = config.get("model_type")
+        if isinstance(model_type, str) and model_type in MODEL_TYPES:
+            return MODEL_TYPES[model_type]
+        kind = class_of_files(path)
+        if kind is not None:
+            return kind
+        if (path / ENGINE).is_file():
+            named = (read_json(path / ENGINE).get("model") or {}).get("type")
+            raise TokenizerError(f"{path / ENGINE} is a {named} tokenizer, not supported yet{known}")
+        if model_type is not None:
+            raise TokenizerError(f"{path}: the tokenizer of a {model_type!r} model is not supported yet{known}")
+        present = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
+        raise TokenizerError(f"{path} holds no tokenizer that can be recognised (it has {present}){known}")
+    return class_of_files(path.parent, path.name) or BertTokenizer
+
+
+def class_of_files(folder: Path, only: str | None = None) -> type[PreTrainedTokenizer] | None:
+    """The class whose files a folder has, judged by what is in them; None if they tell nothing."""
+    if only in (None, ENGINE) and (folder / ENGINE).is_file():
+        kind = class_of_engine(read_json(folder / ENGINE))
+        if kind is not None:
+            return kind
+    if only in (None, "vocab.txt") and (folder / "vocab.txt").is_file():
+        return BertTokenizer
+    for kind in (OpenAIGPTTokenizer, GPT2Tokenizer):
+        for names in kind.other_file_names:
+            if all((folder / name).is_file() for name in names) and only in (None, *names):
+                return kind
+    both = BpeTokenizer.vocab_files_names.values()
+    if all((folder / name).is_file() for name in both) and only in (None, *both):
+        vocab = read_json(folder / "vocab.json")
+        if any(token.endswith(OpenAIGPTTokenizer.end_of_word) and token != "</w>" for token in vocab):
+            return OpenAIGPTTokenizer
+        return RobertaTokenizer if {"<s>", "</s>", "<mask>"} <= vocab.keys() else GPT2Tokenizer
+    return None
+
+
+def class_of_engine(whole: dict[str, Any]) -> type[PreTrainedTokenizer] | None:
+    """The class that does what a tokenizer.json describes, as far as its kinds of parts tell."""
+    kinds = {name: (whole.get(name) or {}).get("type") for name in ("model", "pre_tokenizer", "post_processor")}
+    if kinds["model"] is None and isinstance(whole.get("model"), dict):  # files of 2020 do not name it
+        kinds["model"] = "BPE" if "merges" in whole["model"] else "WordPiece"
+    if kinds["model"] == "WordPiece":
+        return BertTokenizer
+    if kinds["model"] == "BPE":
+        if kinds["pre_tokenizer"] == "ByteLevel":
+            return RobertaTokenizer if kinds["post_processor"] == "RobertaProcessing" else GPT2Tokenizer
+        if whole["model"].get("end_of_word_suffix") == OpenAIGPTTokenizer.end_of_word:
+            return OpenAIGPTTokenizer
+    return None

@@ -1,0 +1,1 @@
+"""What every tokenizer shares: special tokens, encoding options, truncation, padding, decoding, files."""

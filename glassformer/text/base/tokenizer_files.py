@@ -1,0 +1,205 @@
+"""A tokenizer's files: finding them, reading the settings they share, writing them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...errors import CheckpointError, TokenizerError, refuse_unknown
+from .special_tokens import ADDITIONAL, NAMES, SpecialTokens
+
+Self = TypeVar("Self", bound="PretrainedFiles")
+CONFIG, SPECIAL, ADDED, ENGINE = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "tokenizer.json",
+)
+HUB = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
+INTERNAL = ("self", "vocab", "merges", "kept_settings", "added_tokens", "name_or_path")
+
+
+def setting(name: str) -> property:
+    """A setting that is fixed when the tokenizer is made; another value needs another tokenizer."""
+    return property(lambda tokenizer: tokenizer._read[name])
+
+
+def first_given(*values: Any) -> Any:
+    """The first value that is not None."""
+    return next((value for value in values if value is not None), None)
+
+
+class PretrainedFiles(SpecialTokens):
+    """The part of a tokenizer that comes from a folder and goes into one."""
+
+    vocab_files_names: dict[str, str] = {}
+
+    @classmethod
+    def from_pretrained(
+        cls: type[Self],
+        pretrained_model_name_or_path: str | PathLike[str],
+        *,
+        cache_dir: str | PathLike[str] | None = None,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        local_files_only: bool = False,
+        endpoint: str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Read a tokenizer from a folder, one of its files, or by a name on the hub.
+
+        Settings given here win over those in the files: `from_pretrained(folder, do_lower_case=False)`.
+        """
+        from ...checkpoints.habits import TOKENIZER_HABITS, settle_habits
+
+        owner, valid = f"{cls.__name__}.from_pretrained", cls._settings()
+        token = settle_habits(settings, owner, token, TOKENIZER_HABITS)
+        refuse_unknown(settings, [*valid, *HUB, *TOKENIZER_HABITS], owner)
+        path = find(
+            pretrained_model_name_or_path,
+            (*cls.vocab_files_names.values(), ENGINE, CONFIG, SPECIAL, ADDED),
+            cache_dir=cache_dir,
+            revision=revision,
+            token=token,
+            local_files_only=local_files_only,
+            endpoint=endpoint,
+        )
+        read, kept = ({}, {}) if path.is_file() else read_settings(path, valid)
+        return cls._from_files(path, read | settings, kept, name_or_path=str(pretrained_model_name_or_path))
+
+    @classmethod
+    def _settings(cls) -> list[str]:
+        """The names of the settings a caller or a file may give."""
+        return [name for name in inspect.signature(cls.__init__).parameters if name not in INTERNAL]
+
+    @classmethod
+    def _from_files(cls: type[Self], path: Path, settings: dict, kept: dict, name_or_path: str) -> Self:
+        """Make the tokenizer from a folder or one file, and the settings read."""
+        raise NotImplementedError
+
+    def _saved_settings(self) -> dict[str, Any]:
+        """Settings of this kind of tokenizer, for tokenizer_config.json."""
+        raise NotImplementedError
+
+    def _vocabulary_files(self) -> dict[str, str]:
+        """File name -> text, for the files that hold the vocabulary."""
+        raise NotImplementedError
+
+    def _saved_special_tokens(self) -> dict[str, Any]:
+        """What special_tokens_map.json will say."""
+        return self.special_tokens_map
+
+    @property
+    def init_kwargs(self) -> dict[str, Any]:
+        """All settings, those of others that are only kept included: what tokenizer_config.json will say."""
+        return {
+            **self.kept_settings,
+            **self._saved_settings(),
+            "model_max_length": self.model_max_length,
+            "padding_side": self.padding_side,
+            "truncation_side": self.truncation_side,
+            "clean_up_tokenization_spaces": self.clean_up_tokenization_spaces,
+            **self._parts_without_token(),
+            **self.special_tokens_map,
+        }
+
+    def _parts_without_token(self) -> dict[str, None]:
+        """The parts that no token plays here, but one would if the files said nothing."""
+        usual = inspect.signature(type(self).__init__).parameters
+        return {name: None for name in NAMES if self._special[name] is None and name in usual and usual[name].default}
+
+    def save_vocabulary(
+        self, save_directory: str | PathLike[str], filename_prefix: str | None = None
+    ) -> tuple[str, ...]:
+        """Write the vocabulary alone, and return the paths."""
+        from ...checkpoints.files import write_atomically
+
+        folder = Path(save_directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        prefix = f"{filename_prefix}-" if filename_prefix else ""
+        names = set(self.vocab_files_names.values())
+        written = {folder / (prefix + n): text for n, text in self._vocabulary_files().items() if n in names}
+        for path, text in written.items():
+            write_atomically(path, text)
+        return tuple(map(str, written))
+
+    def save_pretrained(self, save_directory: str | PathLike[str]) -> tuple[str, ...]:
+        """Write all files into a folder, made if it is not there, and return their paths."""
+        from ...checkpoints.files import write_atomically
+
+        folder = Path(save_directory)
+        if folder.is_file():
+            raise TokenizerError(f"{folder} is a file, a tokenizer is saved into a folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        files = self._vocabulary_files()
+        found = {str(index): token.to_dict() for index, token in self.added_tokens_decoder.items()}
+        files[CONFIG] = to_json(
+            {"added_tokens_decoder": found, **self.init_kwargs, "tokenizer_class": type(self).__name__}
+        )
+        files[SPECIAL] = to_json(self._saved_special_tokens())
+        if self.added_tokens_encoder:
+            files[ADDED] = to_json(self.added_tokens_encoder)
+        for name, text in files.items():
+            write_atomically(folder / name, text)
+        return tuple(str(folder / name) for name in files)
+
+
+def find(name_or_path: str | PathLike[str], files: tuple[str, ...], **hub: Any) -> Path:
+    """The folder or file that is meant; the hub is queried only when nothing of that name is here."""
+    path = Path(name_or_path).expanduser()
+    if path.exists():
+        return path
+    from ...checkpoints.hub import find_folder
+
+    return find_folder(name_or_path, files=files, **hub)
+
+
+def read_settings(folder: Path, valid: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings that a tokenizer takes, from its three small files; and the keys that are only kept."""
+    config = read_json(folder / CONFIG, missing={})
+    listed: dict[int, Any] = {}
+    for content, index in read_json(folder / ADDED, missing={}).items():
+        listed[read_token_id(index, folder / ADDED)] = content
+    for index, value in (config.pop("added_tokens_decoder", None) or {}).items():
+        listed[read_token_id(index, folder / CONFIG)] = value
+    extra = config.get("extra_special_tokens")
+    if isinstance(extra, list) and not config.get(ADDITIONAL):
+        config[ADDITIONAL] = config.pop("extra_special_tokens")
+    if "max_len" in config:  # the name of the setting in files of 2019
+        config.setdefault("model_max_length", config.pop("max_len"))
+    special = read_json(folder / SPECIAL, missing={})
+    config |= {name: value for name, value in special.items() if name in (*NAMES, ADDITIONAL) and value is not None}
+    read = {name: value for name, value in config.items() if name in valid}
+    if read.get(ADDITIONAL, ()) is None:
+        read.pop(ADDITIONAL)
+    kept = {name: value for name, value in config.items() if name not in read and name not in INTERNAL}
+    return read | {"added_tokens": listed}, kept
+
+
+def read_token_id(value: Any, path: Path) -> int:
+    """An id as files write it, as a number or (a JSON key) as digits."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    raise TokenizerError(f"{path}: an id must be a whole number, got {value!r}")
+
+
+def read_json(path: Path, missing: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A JSON object from a file; `missing` stands in for a file that is not there."""
+    from ...checkpoints import files
+
+    if missing is not None and not path.exists():
+        return dict(missing)
+    try:
+        return files.read_json(path, path.name)
+    except CheckpointError as error:
+        raise TokenizerError(str(error)) from None
+
+
+def to_json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,123 @@
+"""Reading BPE vocabularies (vocab.json with merges.txt, tokenizer.json) and building the Rust engine from one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import TokenizerError
+from ..base.tokenizer_files import ENGINE, read_json, read_token_id
+from ..wordpiece.wordpiece_files import VocabularyFile, put_added_tokens, read_added_tokens, text_lines
+from .bpe import SYMBOLS, Pair
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from .bpe_tokenizer import BpeTokenizer
+
+HEADER = "#version"
+
+
+@dataclass(frozen=True, slots=True)
+class BpeFile(VocabularyFile):
+    """What the files of a BPE vocabulary say: the tokens, and which pairs are joined in which order."""
+
+    merges: Sequence[Pair] = field(default_factory=tuple)
+
+
+def read_pair(vocab: Path, merges: Path) -> BpeFile:
+    """A vocabulary from its two files."""
+    for path in (vocab, merges):
+        if not path.is_file():
+            raise TokenizerError(f"vocabulary file {str(path)!r} does not exist")
+    return BpeFile(read_ids(read_json(vocab), vocab), str(vocab), merges=read_merges(merges))
+
+
+def read_ids(listed: Any, path: Path) -> dict[str, int]:
+    if not isinstance(listed, dict) or not listed:
+        raise TokenizerError(f"{path} has no vocabulary, it must hold tokens with their ids")
+    vocab = {token: read_token_id(index, path) for token, index in listed.items()}
+    if len(set(vocab.values())) != len(vocab):
+        raise TokenizerError(f"{path} gives two tokens the same id")
+    return vocab
+
+
+def read_merges(path: Path) -> list[Pair]:
+    """One pair in each line, the most important first."""
+    found: list[Pair] = []
+    for number, line in enumerate(text_lines(path), start=1):
+        if not line.strip() or (number == 1 and line.startswith(HEADER)):
+            continue
+        found.append(pair_of(line, f"{path}, line {number}"))
+    return found
+
+
+def pair_of(value: Any, where: str) -> Pair:
+    """A pair as files write it: two symbols with a space between them, or a list of two."""
+    parts = value.split() if isinstance(value, str) else value
+    if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(part, str) and part for part in parts):
+        raise TokenizerError(f"{where}: a merge must be two symbols, got {value!r}")
+    return parts[0], parts[1]
+
+
+def read_engine_file(path: Path, suffix: str) -> tuple[BpeFile, dict[str, Any]]:
+    """The vocabulary of a tokenizer.json that describes a BPE tokenizer, and all that the file says."""
+    whole = read_json(path)
+    model = whole.get("model") or {}
+    if model.get("type", "BPE" if "merges" in model else None) != "BPE":
+        raise TokenizerError(f"{path} describes a {model.get('type')} tokenizer, not one with byte-pair encoding")
+    wanted = {"dropout": None, "continuing_subword_prefix": "", "end_of_word_suffix": suffix, "ignore_merges": False}
+    for name, value in wanted.items():
+        if (model.get(name) or value) != value:
+            raise TokenizerError(f"{path}: {name} is {model[name]!r}, this tokenizer knows only {value!r}")
+    if suffix and not model.get("end_of_word_suffix"):
+        raise TokenizerError(f"{path} marks no ends of words, this tokenizer marks them with {suffix!r}")
+    merges = [pair_of(pair, f"{path}, merge {number}") for number, pair in enumerate(model.get("merges") or ())]
+    return BpeFile(read_ids(model.get("vocab"), path), str(path), read_added_tokens(whole, path), {}, merges), whole
+
+
+def part_of(whole: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A part of a tokenizer.json, empty if the file has none."""
+    return whole.get(name) or {}
+
+
+def fits_engine(tokenizer: BpeTokenizer) -> bool:
+    """Whether the engine would do with this vocabulary what the original does."""
+    vocab = tokenizer.vocab
+    known = all(a in vocab and b in vocab and a + b in vocab for a, b in tokenizer.merges.ranks)
+    return known and tokenizer.merges.in_order()
+
+
+def has_every_byte(vocab: Mapping[str, int]) -> bool:
+    return all(symbol in vocab for symbol in SYMBOLS)
+
+
+def engine_for(tokenizer: BpeTokenizer) -> Tokenizer:
+    """The Rust engine with vocabulary and merges; how it cuts texts is for the kind of tokenizer to say."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+
+    unknown = {} if tokenizer._knows_all or tokenizer.unk_token is None else {"unk_token": tokenizer.unk_token}
+    suffix = tokenizer.end_of_word
+    return Tokenizer(BPE(tokenizer.vocab, tokenizer.merges.pairs, end_of_word_suffix=suffix, fuse_unk=False, **unknown))
+
+
+def engine_text(tokenizer: BpeTokenizer) -> str:
+    """The text of a tokenizer.json, for other programs: with special tokens, template and decoder."""
+    engine = tokenizer._build_engine()
+    put_added_tokens(engine, tokenizer)
+    tokenizer._finish_engine(engine)
+    whole = json.loads(engine.to_str())
+    whole["model"]["merges"] = [" ".join(pair) for pair in tokenizer.merges.pairs]  # older programs read only this form
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def vocabulary_files(tokenizer: BpeTokenizer) -> dict[str, str]:
+    """vocab.json, merges.txt and, if the engine can hold the vocabulary, tokenizer.json."""
+    ordered = dict(sorted(tokenizer.vocab.items(), key=lambda item: item[1]))
+    lines = [f"{HEADER}: 0.2", *(f"{a} {b}" for a, b in tokenizer.merges.pairs)]
+    files = {"vocab.json": json.dumps(ordered, ensure_ascii=False) + "\n", "merges.txt": "\n".join(lines) + "\n"}
+    return files | ({ENGINE: engine_text(tokenizer)} if tokenizer._fits_engine else {})

@@ -1,0 +1,88 @@
+"""Text to pieces by the Rust engine, with the readable algorithm as fallback wherever the engine would differ."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..base.special_tokens import AddedToken, SpecialTokens, any_of
+from ..encoding import Pieces
+from ..wordpiece.wordpiece import lower
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+class EngineWithFallback:
+    """The part of a tokenizer that chooses, for each text, the engine or the fallback."""
+
+    def _engine_agrees(self, text: str, split_special_tokens: bool) -> bool:
+        """Whether the engine can be trusted to give what the original gives."""
+        raise NotImplementedError
+
+    def _reference_pieces(self, text: str, split_special_tokens: bool) -> Pieces:
+        """The pieces of a text by the original algorithm, step by step."""
+        raise NotImplementedError
+
+    def _build_engine(self) -> Tokenizer:
+        """The Rust engine for text that holds no special token."""
+        raise NotImplementedError
+
+    @cached_property
+    def _engine(self) -> Tokenizer:
+        return self._build_engine()
+
+    def _plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
+        fast = [i for i, text in enumerate(texts) if self._engine_agrees(text, split_special_tokens)]
+        made: dict[int, Pieces] = {}
+        if len(fast) == 1:  # without the cost of spreading one text over threads
+            made[fast[0]] = from_engine(self._engine.encode(texts[fast[0]], add_special_tokens=False))
+        elif fast:
+            encoded = self._engine.encode_batch([texts[i] for i in fast], add_special_tokens=False)
+            made = {i: from_engine(each) for i, each in zip(fast, encoded, strict=True)}
+        return [
+            made[i] if i in made else self._reference_pieces(text, split_special_tokens) for i, text in enumerate(texts)
+        ]
+
+
+def from_engine(encoding: Any) -> Pieces:
+    return Pieces(encoding.ids, lambda: (encoding.offsets, encoding.word_ids))
+
+
+class LowerCasing(SpecialTokens):
+    """The part of a tokenizer that lower-cases text before it looks for the tokens that were added to it."""
+
+    @property
+    def _lowers(self) -> bool:
+        return True
+
+    def _as_added(self, token: AddedToken) -> AddedToken:
+        if token.special or not self._lowers:
+            return token
+        return AddedToken(token.content.lower(), token.single_word, token.lstrip, token.rstrip, True, special=False)
+
+    def _compile_token_patterns(self) -> None:
+        super()._compile_token_patterns()
+        # Text is lower-cased before added tokens are looked for, so "NewTok" is found in "newtok" and "NEWTOK".
+        names = {
+            token.content if token.special else token.content.lower(): name
+            for name, token in self._added_tokens.items()
+        }
+        self._by_lower = names if self._lowers and any(name == name.lower() for name in names) else {}
+        self._lower_pattern = any_of(self._by_lower)
+
+    def _stretches(self, text: str) -> list[tuple[int, int, str | None]]:
+        if self._lower_pattern is None:
+            return super()._stretches(text)
+        chars: list[str] = []
+        origins: list[int] = []
+        for start, end, token in super()._stretches(text):
+            part, places = (text[start:end], range(start, end)) if token else lower(text[start:end], range(start, end))
+            chars.append(part)
+            origins.extend(places)
+        if not origins:
+            return [(0, len(text), None)]
+        return [
+            (origins[start], origins[end - 1] + 1, self._by_lower[token] if token else None)
+            for start, end, token in self._cut("".join(chars), self._lower_pattern)
+        ]

@@ -1,0 +1,1 @@
+"""How a text becomes ids, step by step."""

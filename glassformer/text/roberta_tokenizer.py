@@ -1,0 +1,148 @@
+"""RoBERTa's tokenizer: GPT-2's bytes, with special tokens around the texts and a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import TokenizerError, suggests
+from .base.special_tokens import AddedToken
+from .base.tokenizer_files import first_given, setting
+from .bpe.bpe import SYMBOLS, Pair
+from .bpe.bpe_files import BpeFile, part_of
+from .bpe.byte_level_tokenizer import ByteLevelTokenizer
+from .encoding import Offsets, Pieces, Slot
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+SPACE = SYMBOLS[0x20]
+Token = str | AddedToken
+
+
+class RobertaTokenizer(ByteLevelTokenizer):
+    """Text to ids as RoBERTa does it.
+
+    >>> tokenizer = RobertaTokenizer.from_pretrained("./roberta-base/")      # doctest: +SKIP
+    >>> tokenizer("Hello <mask> world")["input_ids"]                         # doctest: +SKIP
+    [0, 31414, 50264, 232, 2]
+
+    The mask stands for a word together with the space before it, so it takes that space away.
+    """
+
+    trim_offsets = setting("trim_offsets")
+
+    @suggests
+    def __init__(
+        self,
+        vocab_file: str | PathLike[str] | None = None,
+        merges_file: str | PathLike[str] | None = None,
+        errors: str = "replace",  # what becomes of bytes that make no character, as for bytes.decode
+        bos_token: Token | None = "<s>",
+        eos_token: Token | None = "</s>",
+        sep_token: Token | None = "</s>",
+        cls_token: Token | None = "<s>",
+        unk_token: Token | None = "<unk>",
+        pad_token: Token | None = "<pad>",
+        mask_token: Token | None = "<mask>",
+        add_prefix_space: bool | None = None,  # None: what tokenizer.json says, or False
+        trim_offsets: bool | None = None,  # whether offsets leave out the space before a word; None: as the file says
+        additional_special_tokens: Iterable[Token] = (),
+        model_max_length: int | None = None,
+        padding_side: str = "right",
+        truncation_side: str = "right",
+        clean_up_tokenization_spaces: bool = True,
+        *,
+        vocab: BpeFile | Mapping[str, int] | None = None,
+        merges: Sequence[Pair] | None = None,
+        added_tokens: Mapping[int, Any] | None = None,
+        name_or_path: str = "",
+        kept_settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        vocabulary = self._vocabulary(vocab_file, merges_file, vocab, merges)
+        file_settings = vocabulary.settings
+        if isinstance(mask_token, str):
+            mask_token = AddedToken(mask_token, lstrip=True)
+        super().__init__(
+            vocabulary,
+            {
+                "bos_token": bos_token,
+                "eos_token": eos_token,
+                "unk_token": unk_token,
+                "sep_token": sep_token,
+                "pad_token": pad_token,
+                "cls_token": cls_token,
+                "mask_token": mask_token,
+            },
+            {
+                "errors": errors,
+                "add_prefix_space": first_given(add_prefix_space, file_settings.get("add_prefix_space"), False),
+                "trim_offsets": first_given(trim_offsets, file_settings.get("trim_offsets"), True),
+            },
+            additional_special_tokens=additional_special_tokens,
+            added_tokens=added_tokens,
+            model_max_length=model_max_length,
+            padding_side=padding_side,
+            truncation_side=truncation_side,
+            clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+            name_or_path=name_or_path,
+            kept_settings=kept_settings,
+        )
+
+    def template(self, pair: bool) -> tuple[Slot, ...]:
+        """`<s> A </s>`, or `<s> A </s></s> B </s>`; there are no segments."""
+        if self.cls_token is None or self.sep_token is None:
+            raise TokenizerError("special tokens were requested, but cls_token or sep_token is None")
+        cls, sep = self.cls_token_id, self.sep_token_id
+        single = (Slot(cls, 0, 0), Slot(None, 0, 0), Slot(sep, 0, 0))
+        return (*single, Slot(sep, 1, 0), Slot(None, 1, 0), Slot(sep, 1, 0)) if pair else single
+
+    def _prefixed(self, text: str) -> str:
+        return text if not text or text[0].isspace() else " " + text
+
+    def _placed(self, pieces: Pieces, length: int, added: int) -> Pieces:
+        pieces = super()._placed(pieces, length, added)
+        if not self.trim_offsets:
+            return pieces
+        return Pieces(pieces.ids, lambda: (self._trimmed(pieces, added), pieces.words), pieces.tokens)
+
+    def _trimmed(self, pieces: Pieces, added: int) -> Offsets:
+        """Offsets without the spaces at the borders of a token, unless it is one that was put there."""
+        trimmed: Offsets = []
+        for index, (start, end) in zip(pieces.ids, pieces.offsets, strict=True):
+            token = self.ids_to_tokens[index]
+            if token[0] == SPACE or token[-1] == SPACE:
+                leading = len(token) - len(token.lstrip(SPACE)) - (start == 0 and bool(added or self.add_prefix_space))
+                trailing = len(token) - len(token.rstrip(SPACE))
+                start = min(start + max(leading, 0), end)
+                end = max(end - trailing, start) if end >= trailing else end
+            trimmed.append((start, end))
+        return trimmed
+
+    @classmethod
+    def _read_template(cls, whole: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        around = part_of(whole, "post_processor")
+        if around.get("type") != "RobertaProcessing":
+            raise TokenizerError(
+                f"{path} puts special tokens around texts as {around.get('type')} says, a {cls.__name__} as "
+                "RobertaProcessing does"
+            )
+        return {"trim_offsets": around.get("trim_offsets")}
+
+    def _finish_engine(self, engine: Tokenizer) -> None:
+        from tokenizers.processors import RobertaProcessing
+
+        super()._finish_engine(engine)
+        if self.cls_token is not None and self.sep_token is not None:
+            engine.post_processor = RobertaProcessing(
+                (self.sep_token, self.sep_token_id),
+                (self.cls_token, self.cls_token_id),
+                trim_offsets=self.trim_offsets,
+                add_prefix_space=self.add_prefix_space,
+            )
+
+
+RobertaTokenizerFast = RobertaTokenizer
+__all__ = ["RobertaTokenizer", "RobertaTokenizerFast"]

@@ -1,0 +1,1 @@
+"""New vocabularies and tokenizers from plain text."""

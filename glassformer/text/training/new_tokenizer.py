@@ -1,0 +1,114 @@
+"""A new tokenizer from plain text: pieces of words, pieces of bytes, characters, or whole words.
+
+Characters and words need no tokenizer of their own. Characters are byte-pair encoding whose only merges put the bytes
+of one character together; whole words are WordPiece without pieces, on text that is cut at spaces alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from os import PathLike
+
+from ...errors import InputError, nearest, suggests
+from ..base.encoding_options import whole
+from ..bert_tokenizer import BertTokenizer
+from ..bpe.bpe import SYMBOLS
+from ..gpt2_tokenizer import END, GPT2Tokenizer
+from ..tokenizer import PreTrainedTokenizer
+from ..wordpiece.wordpiece import NOT_SPACE
+from .train_vocabulary import train_vocabulary
+from .training_text import read_lines
+
+TOKENIZER_KINDS = ("wordpiece", "bpe", "characters", "words")
+UNKNOWN, LINE_END = "<unk>", "<eos>"
+
+
+@suggests
+def train_tokenizer(
+    files_or_texts: str | PathLike[str] | Iterable[str | PathLike[str]],
+    kind: str = "wordpiece",
+    vocab_size: int | None = None,
+    min_frequency: int | None = None,
+    lowercase: bool | None = None,
+) -> PreTrainedTokenizer:
+    """Make a tokenizer from text files or from an iterator of strings, as `train_vocabulary` takes them.
+
+    wordpiece   a BertTokenizer, 30,000 tokens by default
+    bpe         a GPT2Tokenizer, 30,000 tokens by default
+    characters  a GPT2Tokenizer in which every character that occurs `min_frequency` times is a token; the others are
+                spelt in bytes, so that no text is unknown
+    words       a BertTokenizer that cuts at spaces alone: the `vocab_size` most frequent words, or all; <eos> and
+                <unk> are two of them
+
+    >>> words = train_tokenizer(iter(["the cat sat on the mat"]), "words")
+    >>> words.convert_ids_to_tokens(words.encode("the dog sat <eos>", add_special_tokens=False))
+    ['the', '<unk>', 'sat', '<eos>']
+    """
+    if kind not in TOKENIZER_KINDS:
+        hint = nearest(str(kind), TOKENIZER_KINDS)
+        raise InputError(f"a new tokenizer is one of {', '.join(TOKENIZER_KINDS)}, got {kind!r}{hint}")
+    whole("vocab_size", vocab_size, 1)
+    whole("min_frequency", min_frequency, 0)
+    if kind != "wordpiece" and lowercase is not None:
+        raise InputError(f"lowercase is for wordpiece; a tokenizer of {kind} keeps every text as it is")
+    if kind == "characters" and vocab_size is not None:
+        raise InputError("vocab_size is not for characters, which are as many as the text has; give min_frequency")
+    if kind == "wordpiece":
+        lower = lowercase is not False
+        return BertTokenizer.train(
+            files_or_texts, vocab_size=vocab_size or 30000, min_frequency=min_frequency, do_lower_case=lower
+        )
+    if kind == "bpe":
+        made = train_vocabulary(files_or_texts, "bpe", vocab_size or 30000, min_frequency)
+        merges = json.loads(made.engine.to_str())["model"]["merges"]
+        pairs = [(first, second) for first, second in (p.split(" ") if isinstance(p, str) else p for p in merges)]
+        return GPT2Tokenizer(vocab=made.vocab, merges=pairs, clean_up_tokenization_spaces=False)
+    lines = read_lines(files_or_texts)
+    if kind == "characters":
+        return character_tokenizer(lines, min_frequency or 1)
+    return word_tokenizer(lines, vocab_size, min_frequency or 1)
+
+
+def character_tokenizer(lines: Iterable[str], frequency: int) -> GPT2Tokenizer:
+    """Every character a token. A merge begins with the first byte of a character and so never joins two of them."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line)
+    tokens = [*SYMBOLS]
+    merges = []
+    for char in sorted(char for char, count in counts.items() if count >= frequency and not char.isascii()):
+        joined, *rest = (SYMBOLS[byte] for byte in char.encode())
+        for symbol in rest:
+            merges.append((joined, symbol))
+            joined += symbol
+            tokens.append(joined)
+    vocab = {token: number for number, token in enumerate(dict.fromkeys([*tokens, END]))}
+    return GPT2Tokenizer(vocab=vocab, merges=list(dict.fromkeys(merges)), clean_up_tokenization_spaces=False)
+
+
+def word_tokenizer(lines: Iterable[str], size: int | None, frequency: int) -> BertTokenizer:
+    """Words by frequency, the most frequent first, and of equals in the order of the alphabet."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(NOT_SPACE.findall(line))
+    own = (LINE_END, UNKNOWN)
+    words = [word for word, count in counts.items() if count >= frequency and word not in own]
+    words.sort(key=lambda word: (-counts[word], word))
+    if not words:
+        raise InputError(f"the text has no word that occurs {frequency} times")
+    kept = [*own, *words][:size]
+    return BertTokenizer(
+        vocab={word: number for number, word in enumerate(kept)},
+        do_lower_case=False,
+        do_basic_tokenize=False,
+        unk_token=UNKNOWN,
+        eos_token=LINE_END,
+        sep_token=None,
+        pad_token=None,
+        cls_token=None,
+        mask_token=None,
+        clean_up_tokenization_spaces=False,
+        max_input_chars_per_word=max(100, *map(len, kept)),
+    )

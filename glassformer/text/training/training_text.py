@@ -1,0 +1,70 @@
+"""Plain text to train on: lines of files, or strings from anywhere. Bad input is named by file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError, TokenizerError
+from ..base.text_inputs import describe
+
+
+def read_lines(source: Any) -> Iterator[str]:
+    """The lines of files, or texts as they are; refuses what is neither, naming it."""
+    if isinstance(source, str | PathLike):
+        return file_lines([Path(source)])
+    if not isinstance(source, Iterable) or isinstance(source, bytes):
+        raise InputError(f"training needs paths of text files or an iterator of strings, got {describe(source)}")
+    if isinstance(source, list | tuple):
+        if not source:
+            raise InputError("training needs text, got an empty list")
+        paths = [isinstance(each, PathLike) or (isinstance(each, str) and is_file(each)) for each in source]
+        if all(paths):
+            return file_lines([Path(each) for each in source])
+        if any(isinstance(each, PathLike) for each in source) or (any(paths) and len(source) > 1):
+            missing = source[paths.index(False)]
+            raise TokenizerError(f"{missing!r} is not a file; pass only paths of files, or iter(texts) for texts")
+    return text_lines(source)
+
+
+def is_file(name: str) -> bool:
+    """Whether a string names a file; a long text or one with line breaks names none."""
+    if len(name) > 4096 or "\n" in name or "\0" in name:
+        return False
+    try:
+        return Path(name).is_file()
+    except OSError:
+        return False
+
+
+def text_lines(texts: Iterable[Any]) -> Iterator[str]:
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"text {number} must be a string, got {describe(text)}")
+        yield printable(text)
+
+
+def file_lines(paths: list[Path]) -> Iterator[str]:
+    for path in paths:
+        if not path.is_file():
+            raise TokenizerError(f"text file {str(path)!r} does not exist")
+        if path.stat().st_size == 0:
+            raise TokenizerError(f"text file {str(path)!r} is empty")
+    return lines_of(paths)
+
+
+def lines_of(paths: list[Path]) -> Iterator[str]:
+    for path in paths:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield line.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise TokenizerError(f"{path}, line {number}: not UTF-8 ({error.reason})") from None
+
+
+def printable(text: str) -> str:
+    """Without lone surrogates, which stand for no character and which Rust cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")

@@ -1,0 +1,1 @@
+"""WordPiece: the readable algorithm, its files, and the way back to text."""

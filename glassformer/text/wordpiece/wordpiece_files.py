@@ -1,0 +1,162 @@
+"""Reading BERT vocabularies (vocab.txt, tokenizer.json) and building the Rust engine from one."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import CheckpointError, TokenizerError
+from ..base.tokenizer_files import read_json, read_token_id
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from ..bert_tokenizer import BertTokenizer
+    from ..tokenizer import PreTrainedTokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyFile:
+    """What a vocabulary file says: tokens and ids, tokens added later, and (tokenizer.json) settings."""
+
+    vocab: dict[str, int]
+    name: str
+    added: dict[int, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_vocabulary(path: Path) -> VocabularyFile:
+    """Read a vocab.txt, a tokenizer.json, or the one that a folder has."""
+    if path.is_dir():
+        text = path / "vocab.txt"
+        path = text if text.is_file() else path / "tokenizer.json"
+    if not path.is_file():
+        raise TokenizerError(f"vocabulary file {str(path)!r} does not exist")
+    return read_engine_file(path) if path.suffix == ".json" else read_lines(path)
+
+
+def read_lines(path: Path) -> VocabularyFile:
+    """One token in each line, its id the number of the line; of a token that comes twice, the last one counts."""
+    vocab = {line: index for index, line in enumerate(text_lines(path))}
+    if not vocab:
+        raise TokenizerError(f"{path} is empty")
+    return VocabularyFile(vocab, str(path))
+
+
+def text_lines(path: Path) -> list[str]:
+    """The lines of a file; what is not UTF-8 is named by its line."""
+    from ...checkpoints.files import open_regular
+
+    try:
+        with open_regular(path) as file, io.TextIOWrapper(file, encoding="utf-8") as lines:
+            return [line.rstrip("\n") for line in lines]
+    except UnicodeDecodeError:
+        for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise TokenizerError(f"{path}, line {number}: not UTF-8 ({error.reason})") from None
+        raise
+    except CheckpointError as error:
+        raise TokenizerError(str(error)) from None
+
+
+def read_engine_file(path: Path) -> VocabularyFile:
+    """The vocabulary of a tokenizer.json, if it describes a BERT tokenizer."""
+    whole = read_json(path)
+    model = whole.get("model") or {}
+    kind = model.get("type", "WordPiece" if "max_input_chars_per_word" in model else None)
+    vocab = model.get("vocab")
+    if kind != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
+        described = f"a {kind}" if kind else "no"
+        raise TokenizerError(f"{path} describes {described} tokenizer, a BertTokenizer reads WordPiece with '##'")
+    if not isinstance(vocab, dict) or not vocab:
+        raise TokenizerError(f"{path} has no vocabulary in model.vocab")
+    vocab = {token: read_token_id(index, path) for token, index in vocab.items()}
+    if len(set(vocab.values())) != len(vocab):
+        raise TokenizerError(f"{path} gives two tokens the same id")
+    normalizer = whole.get("normalizer") or {}
+    splitter = (whole.get("pre_tokenizer") or {}).get("type")
+    if normalizer.get("type") != "BertNormalizer" or splitter != "BertPreTokenizer" or not normalizer.get("clean_text"):
+        raise TokenizerError(
+            f"{path} uses {normalizer.get('type')} and {splitter}; a BertTokenizer does what BertNormalizer (with "
+            "clean_text) and BertPreTokenizer describe"
+        )
+    settings = {
+        "do_lower_case": normalizer.get("lowercase"),
+        "strip_accents": normalizer.get("strip_accents"),
+        "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
+        "max_input_chars_per_word": model.get("max_input_chars_per_word"),
+    }
+    return VocabularyFile(vocab, str(path), read_added_tokens(whole, path), settings)
+
+
+def read_added_tokens(whole: Mapping[str, Any], path: Path) -> dict[int, Any]:
+    """The tokens that a tokenizer.json looks for in texts, by id."""
+    added = {}
+    for token in whole.get("added_tokens") or []:
+        if not isinstance(token, dict) or "id" not in token:
+            raise TokenizerError(f"{path}: an added token must have an id and content, got {token!r}")
+        added[read_token_id(token["id"], path)] = token
+    return added
+
+
+def engine_for(tokenizer: BertTokenizer) -> Tokenizer:
+    """The Rust engine for text that holds no special token."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    engine = Tokenizer(
+        WordPiece(
+            tokenizer.vocab,
+            unk_token=tokenizer.unk_token,
+            max_input_chars_per_word=tokenizer.max_input_chars_per_word,
+        )
+    )
+    engine.normalizer = BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=tokenizer.tokenize_chinese_chars,
+        strip_accents=tokenizer.strip_accents,
+        lowercase=tokenizer.do_lower_case,
+    )
+    engine.pre_tokenizer = BertPreTokenizer()
+    return engine
+
+
+def engine_text(tokenizer: BertTokenizer) -> str:
+    """The text of a tokenizer.json, for other programs: with special tokens, template and decoder."""
+    from tokenizers.decoders import WordPiece
+    from tokenizers.processors import TemplateProcessing
+
+    engine = engine_for(tokenizer)
+    put_added_tokens(engine, tokenizer)
+    cls, sep = tokenizer.cls_token, tokenizer.sep_token
+    if cls is not None and sep is not None:
+        engine.post_processor = TemplateProcessing(
+            single=f"{cls}:0 $A:0 {sep}:0",
+            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+            special_tokens=[(cls, tokenizer.cls_token_id), (sep, tokenizer.sep_token_id)],
+        )
+    engine.decoder = WordPiece(prefix="##")
+    return engine.to_str(pretty=True)
+
+
+def put_added_tokens(engine: Tokenizer, tokenizer: PreTrainedTokenizer) -> None:
+    """Register a tokenizer's added tokens with an engine."""
+    from tokenizers import AddedToken
+
+    for _, token in tokenizer.added_tokens_decoder.items():
+        made = AddedToken(
+            token.content,
+            single_word=token.single_word,
+            lstrip=token.lstrip,
+            rstrip=token.rstrip,
+            normalized=not token.special,
+            special=token.special,
+        )
+        (engine.add_special_tokens if token.special else engine.add_tokens)([made])
