@@ -92,14 +92,14 @@ _HOMES = {
     "train.result": "TrainResult",
     "train.distill": "DistillSettings",
     "train.evaluation": "evaluate",
-    "explain.views": "head_view model_view neuron_view",
+    "explain.pages.bertviz_views": "head_view model_view neuron_view",
     "explain.capture": "capture run_with_cache",
     "explain.patch": "patched",
     "explain.subject": "Subject",
-    "explain.importance": "head_importance ablation_curve",
-    "explain.alignment": "align",
-    "explain.alignment_page": "write_alignments",
-    "explain.pictures": "draw_alignment draw_heads",
+    "explain.analysis.head_importance": "head_importance ablation_curve",
+    "explain.analysis.alignment": "align",
+    "explain.pages.alignment_page": "write_alignments",
+    "explain.pages.image_files": "draw_alignment draw_heads",
 }
 # What people import by habit and is called otherwise here.
 _INSTEAD = {

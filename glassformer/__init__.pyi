@@ -45,19 +45,19 @@ from .errors import (
 from .errors import (
     WeightsError as WeightsError,
 )
-from .explain.alignment import align as align
-from .explain.alignment_page import write_alignments as write_alignments
+from .explain.analysis.alignment import align as align
+from .explain.analysis.head_importance import ablation_curve as ablation_curve
+from .explain.analysis.head_importance import head_importance as head_importance
 from .explain.capture import capture as capture
 from .explain.capture import run_with_cache as run_with_cache
-from .explain.importance import ablation_curve as ablation_curve
-from .explain.importance import head_importance as head_importance
+from .explain.pages.alignment_page import write_alignments as write_alignments
+from .explain.pages.bertviz_views import head_view as head_view
+from .explain.pages.bertviz_views import model_view as model_view
+from .explain.pages.bertviz_views import neuron_view as neuron_view
+from .explain.pages.image_files import draw_alignment as draw_alignment
+from .explain.pages.image_files import draw_heads as draw_heads
 from .explain.patch import patched as patched
-from .explain.pictures import draw_alignment as draw_alignment
-from .explain.pictures import draw_heads as draw_heads
 from .explain.subject import Subject as Subject
-from .explain.views import head_view as head_view
-from .explain.views import model_view as model_view
-from .explain.views import neuron_view as neuron_view
 from .generate.config import GenerationConfig as GenerationConfig
 from .generate.explain import explain_generation as explain_generation
 from .generate.job import GenerateOutput as GenerateOutput

@@ -3,7 +3,7 @@
 >>> from glassformer.transformers_neuron_view import BertModel
 """
 
-from .explain.neuron_view import BertModel, DistilBertModel, GPT2Model, OpenAIGPTModel
+from .explain.pages.neuron_view import BertModel, DistilBertModel, GPT2Model, OpenAIGPTModel
 from .models.bert import BertConfig
 from .models.distilbert import DistilBertConfig
 from .models.gpt2 import GPT2Config

@@ -105,9 +105,9 @@ def run(arguments: list[str]) -> int:
 
 
 def function_of(verb: str) -> Callable[..., int | None]:
-    """The function behind a verb: `train-vocabulary` is `train_vocabulary` in `train_vocabulary.py`."""
+    """The function behind a verb: `train-vocabulary` is `train_vocabulary` in `verbs/train_vocabulary.py`."""
     name = verb.replace("-", "_")
-    return getattr(importlib.import_module(f"{__package__}.{name}"), name)
+    return getattr(importlib.import_module(f"{__package__}.verbs.{name}"), name)
 
 
 def overview() -> str:

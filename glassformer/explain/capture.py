@@ -18,7 +18,17 @@ from ..models.base import PreTrainedModel
 from ..nn.attention import AttentionInputs, SelfAttention
 from ..nn.context import Context, observer
 from ..nn.layout import Layout
-from .places import CROSS, SELF, Heads, attention_of, crossing_layers, heads_by_layer, layer_names, layers_of, matching
+from .addressing import (
+    CROSS,
+    SELF,
+    Heads,
+    attention_of,
+    crossing_layers,
+    heads_by_layer,
+    layer_names,
+    layers_of,
+    matching,
+)
 
 STACKS = {"embeddings": "encoder", "encoder": "encoder", "decoder": "decoder"}  # parts that work on the stream
 Layouts = dict[str, tuple[Layout | None, Layout | None]]  # of each stack, and of the source that it looks at

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..models.base import PreTrainedModel
+from .addressing import CROSS, SELF, attention_of, matching, slots_of
 from .capture import Layouts, layout_for, watch_layouts
-from .places import CROSS, SELF, attention_of, matching, slots_of
 
 Factors = Mapping[int, Mapping[int, float | Tensor] | Iterable[int]]  # {layer: heads}, or {layer: {head: factor}}
 Change = Callable[[Tensor], Tensor] | Tensor

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..models.outputs import BodyOutput
 from ..text.tokenizer import PreTrainedTokenizer
-from .places import SELF
+from .addressing import SELF
 
 if TYPE_CHECKING:
     from .subject import Subject

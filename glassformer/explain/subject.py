@@ -21,8 +21,8 @@ from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
 from ..tasks.text_classification import function_for
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
+from .addressing import attention_of, heads_of, layers_of, slots_of
 from .capture import observe
-from .places import attention_of, heads_of, layers_of, slots_of
 from .reading import Part, Reading, side_of, spelt
 
 HEADS = {  # how the class names of checkpoints end -> what loads them, head and all
@@ -52,7 +52,7 @@ class Subject:
         if not model.config.is_encoder_decoder:
             return Subject(model, tokenizer)
         from ..tasks.generation.translation import Translation
-        from .pair_subject import pair_subject
+        from .encoder_decoder_subject import pair_subject
 
         return pair_subject(Translation(model, tokenizer))
 
@@ -62,7 +62,7 @@ class Subject:
         config = auto.AutoConfig.from_pretrained(name)
         if config.is_encoder_decoder:
             from ..tasks.generation.translation import Translation
-            from .pair_subject import pair_subject
+            from .encoder_decoder_subject import pair_subject
 
             return pair_subject(Translation.from_pretrained(name), Path(name).name)
         made_as = (config.architectures or [""])[0]

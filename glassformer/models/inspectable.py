@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..explain.addressing import Heads
     from ..explain.capture import Seen
     from ..explain.patch import Change, Factors
-    from ..explain.places import Heads
 
 
 class Inspectable:

@@ -17,18 +17,21 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..explain import attribution, lens, measures, whatif
-from ..explain.anatomy import anatomy
-from ..explain.pages import FOLDER as VIEWS
-from ..explain.pair_subject import PairReading
+from ..explain.analysis import attribution
+from ..explain.analysis import head_measures as measures
+from ..explain.analysis import interventions as whatif
+from ..explain.analysis import logit_lens as lens
+from ..explain.analysis.layer_similarity import cka_table
+from ..explain.analysis.model_anatomy import anatomy
+from ..explain.encoder_decoder_subject import PairReading
+from ..explain.pages.attention_page import FOLDER as VIEWS
+from ..explain.pages.bertviz_views import page_of_reading, score_bias_of
 from ..explain.reading import Part, Reading
-from ..explain.similarity import cka_table
 from ..explain.subject import Subject
-from ..explain.views import page_of_reading, score_bias_of
 from ..generate.streaming import TextStream
-from . import asked as ask
-from .local import Answer, LocalServer, files_of
-from .told import Overview, describe, overview, step_of, tokens_of
+from . import requests as ask
+from .local_server import Answer, LocalServer, files_of
+from .responses import Overview, describe, overview, step_of, tokens_of
 
 PAGE = Path(__file__).parent / "page"
 KEPT = 6  # readings

@@ -174,7 +174,7 @@ def test_metrics_by_length_are_drawn_from_short_to_long(tmp_path):
 
 
 def test_the_metric_that_recipes_name_is_the_main_one(tmp_path, capsys):
-    from glassformer.cli.compare import show
+    from glassformer.cli.verbs.compare import show
 
     def outcome(name, *values):
         metrics = dict(
@@ -197,7 +197,7 @@ def test_the_metric_that_recipes_name_is_the_main_one(tmp_path, capsys):
 
 
 def test_variants_of_one_recipe_are_told_apart_by_their_fields(tmp_path, capsys):
-    from glassformer.cli.compare import show
+    from glassformer.cli.verbs.compare import show
 
     def outcome(name, value):
         result = {"metrics": {"loss": 1.0, "bleu": value}, **dict.fromkeys(comparing.COSTS, 1)}

@@ -14,8 +14,16 @@ import pytest
 import torch
 
 from glassformer import GPT2LMHeadModel, GPT2Tokenizer
-from glassformer.cli import comparison_page
-from glassformer.cli.comparison import MEASURES, PLAIN, STRATEGIES, Comparison, Outcome, shown, whole_call
+from glassformer.cli.compare_decoding import decoding_page as comparison_page
+from glassformer.cli.compare_decoding.decoding_comparison import (
+    MEASURES,
+    PLAIN,
+    STRATEGIES,
+    Comparison,
+    Outcome,
+    shown,
+    whole_call,
+)
 from glassformer.cli.main import main
 from glassformer.generate.diversity import bleu, distinct, repeated_tail, repetition, self_bleu
 from glassformer.generate.writing import Written

@@ -38,7 +38,7 @@ def test_it_ends_in_a_table_and_a_plot(tmp_path, capsys, monkeypatch):
 
 
 def test_what_is_wrong_is_told(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("glassformer.explain.lengths.seconds", None)  # nothing is measured
+    monkeypatch.setattr("glassformer.explain.analysis.length_costs.seconds", None)  # nothing is measured
     for asked, told in (
         (["--lengths", "1"], "lengths of 2 words or more"),
         (["--picture", "a.jpg"], "written as .html or .png or .svg, got 'a.jpg'"),

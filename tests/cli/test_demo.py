@@ -8,8 +8,9 @@ import json
 import pytest
 
 from glassformer import read_rows
-from glassformer.cli import demo, demo_model
+from glassformer.cli import demo_model
 from glassformer.cli.main import main
+from glassformer.cli.verbs import demo
 
 
 @pytest.fixture(scope="module")

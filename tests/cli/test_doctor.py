@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from glassformer.cli import checkup
-from glassformer.cli.checkup import FAULT, OK, WARNING
+from glassformer.cli.checks import machine_checks as checkup
+from glassformer.cli.checks.machine_checks import FAULT, OK, WARNING
 from glassformer.cli.main import main
 
 from ..conftest import ROOT

@@ -16,8 +16,8 @@ import numpy
 import pytest
 
 from glassformer import SentenceEncoder
-from glassformer.cli import embed as embed_verb
 from glassformer.cli.main import main
+from glassformer.cli.verbs import embed as embed_verb
 
 from .sentences import TEXTS, make_encoder
 
@@ -127,7 +127,7 @@ def test_a_bad_row_stops_and_the_rest_follows(folder, encoder, tmp_path, capsys)
     file.write_bytes(b"so good\nso bad\nthe film\nthe cat\n")
     assert "rows was" in run(capsys, folder, "--input", file, "-o", output, code=1)[1]
     values = json.loads(note.read_text())
-    from glassformer.cli.resume import fingerprint
+    from glassformer.cli.rows.resumable_run import fingerprint
 
     note.write_text(json.dumps({**values, "rows": fingerprint([file])}))  # as if the row had never been bad
     told = run(capsys, folder, "--input", file, "-o", output, "--json")[0]
@@ -176,7 +176,7 @@ def test_a_killed_run_goes_on_and_the_array_is_whole(folder, encoder, tmp_path, 
 def test_memory_does_not_grow_with_the_input(folder, tmp_path, capsys, monkeypatch):
     held = []
     monkeypatch.setattr(embed_verb, "BLOCK", 10)
-    from glassformer.cli import vectors
+    from glassformer.cli.rows import npy_file as vectors
 
     append = vectors.append
     monkeypatch.setattr(vectors, "append", lambda file, waiting: (held.append(len(waiting)), append(file, waiting)))

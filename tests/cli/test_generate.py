@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from glassformer import BertConfig, BertModel, BertTokenizer, GPT2LMHeadModel, GPT2Tokenizer
-from glassformer.cli.generate import harmless
 from glassformer.cli.main import main
+from glassformer.cli.verbs.generate import harmless
 from glassformer.text.bpe.bpe import SYMBOLS
 
 from ..generate.tiny import write_tiny_gpt2

@@ -10,8 +10,8 @@ import torch
 
 from glassformer import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 from glassformer.checkpoints.weights import open_weights, write_weights
-from glassformer.cli.inspect import look_into
 from glassformer.cli.main import main
+from glassformer.cli.verbs.inspect import look_into
 
 TINY = {"vocab_size": 40, "hidden_size": 12, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 20}
 

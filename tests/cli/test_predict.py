@@ -19,7 +19,7 @@ import torch
 import glassformer
 from glassformer import pipeline
 from glassformer.cli.main import main
-from glassformer.cli.predict import predict, read_options
+from glassformer.cli.verbs.predict import predict, read_options
 from glassformer.tasks.registry import ALIASES, TASKS, task_class
 
 from ..models.architectures import tiny_bert

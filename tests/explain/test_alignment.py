@@ -23,9 +23,9 @@ from glassformer import (
     draw_heads,
     write_alignments,
 )
-from glassformer.explain import pictures
-from glassformer.explain.alignment import Alignment
-from glassformer.explain.alignment_page import alignment_page, grey_png
+from glassformer.explain.analysis.alignment import Alignment
+from glassformer.explain.pages import image_files as pictures
+from glassformer.explain.pages.alignment_page import alignment_page, grey_png
 
 HOSTILE = "<script>alert(1)</script>"
 WORDS = [

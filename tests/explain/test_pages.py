@@ -17,9 +17,9 @@ import torch
 import glassformer
 from glassformer import BertModel, head_view, model_view, neuron_view
 from glassformer.cli.main import main
-from glassformer.explain import pages
-from glassformer.explain.attribution import METHODS
-from glassformer.explain.measures import MEASURES
+from glassformer.explain.analysis.attribution import METHODS
+from glassformer.explain.analysis.head_measures import MEASURES
+from glassformer.explain.pages import attention_page as pages
 from glassformer.transformers_neuron_view import BertModel as NeuronBert
 from glassformer.transformers_neuron_view import GPT2Model as NeuronGPT2
 
@@ -66,7 +66,7 @@ def test_modules_do_not_share_names():
 
 def test_every_word_is_said_in_two_languages():
     """Words that no page says any more are dropped, and none is said that is not known."""
-    folders = [pages.FOLDER, pages.FOLDER.parents[1] / "serve/page"]
+    folders = [pages.FOLDER, pages.FOLDER.parents[2] / "serve/page"]
     code = "\n".join(path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob("*.js")))
     entry = r'"?([\w-]+)"?: \[\s*"[^"]*",\s*"[^"]*"\s*\]'
     known, rest = set(re.findall(entry, code)), re.sub(entry, "", code)

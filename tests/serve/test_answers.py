@@ -18,10 +18,10 @@ from glassformer import (
     Subject,
     pipeline,
 )
-from glassformer.explain.attribution import attribute
-from glassformer.explain.lens import predict
-from glassformer.explain.measures import MEASURES
-from glassformer.explain.whatif import Change, try_change
+from glassformer.explain.analysis.attribution import attribute
+from glassformer.explain.analysis.head_measures import MEASURES
+from glassformer.explain.analysis.interventions import Change, try_change
+from glassformer.explain.analysis.logit_lens import predict
 
 from ..models.architectures import tiny_bert
 from ..tasks.conftest import save

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from glassformer import BertForSequenceClassification, BertModel, Subject
-from glassformer.explain.whatif import Change, try_change
+from glassformer.explain.analysis.interventions import Change, try_change
 from glassformer.serve.explorer import Explorer
 
 from ..models.architectures import tiny_bert

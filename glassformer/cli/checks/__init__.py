@@ -1,0 +1,1 @@
+"""What `glass doctor` and `glass verify` check."""

@@ -1,0 +1,1 @@
+"""What `glass compare-decoding` measures, and its page."""

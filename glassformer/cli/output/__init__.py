@@ -1,0 +1,1 @@
+"""How verbs print: tables, reports and JSON."""

@@ -1,0 +1,1 @@
+"""Rows from files and results into files, of any length, resumable."""

@@ -1,0 +1,162 @@
+"""`glass compare`: several recipes, several seeds, one table."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from ...errors import InputError
+from ..output.terminal import print_json, print_table
+from .train import STOPPED, as_fields
+
+OWN = ("set", "vary", "seeds", "output-dir", "json", "help")
+
+
+def compare(
+    recipes: Positional[Annotated[tuple[str, ...], arg(metavar="RECIPE.toml")]],
+    /,
+    *,
+    seeds: Annotated[tuple[int, ...], arg(metavar="N")] = (0, 1, 2),
+    output_dir: Annotated[str, arg(metavar="FOLDER")] = "runs/comparison",
+    vary: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="FIELD=A,B,...")]] = (),
+    set: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = (),
+    json: bool = False,
+) -> int:
+    """Run recipes with several seeds and tell means, deviations, costs and curves; it can be stopped and goes on.
+
+    Every field of a recipe is an option, for all recipes at once: --model, --max-steps, --data.limit, ... The same
+    numbers are written to comparison.json, and with plots to comparison.html.
+
+    examples:
+      glass compare recipes/sst2.toml recipes/sst2-scratch.toml --seeds 0 1 2 --output-dir runs/sst2
+      glass compare recipes/shapes.toml --vary config.num_hidden_layers=1,2 --vary config.num_attention_heads=1,4,8
+      glass compare recipes/bottleneck.toml recipes/shapes.toml --vary bottleneck:config.attention=without,bahdanau
+
+    Args:
+        recipes: TOML files; each is called by its name without the ending. The first is what others differ from.
+        seeds: Each recipe is run once with every one of these.
+        output_dir: Where the runs are kept. Those that are done are not run again.
+        vary: Run every recipe with each of these values; of several such fields, with each combination. NAME:FIELD=A,B
+            is for the recipe NAME alone.
+        set: A field for all recipes; --FIELD=VALUE is the same.
+        json: Print the comparison as JSON.
+    """
+    from ...train.distributed import speaks
+    from ...train.recipes.recipe import make_recipe, put_all
+    from ...train.recipes.recipe_text import read_recipe
+    from ...train.reporting.compare_runs import Stopped, write_comparison
+    from ...train.reporting.compare_runs import compare as run
+
+    names = [Path(each).stem for each in recipes]
+    if len({*names}) < len(names):
+        raise InputError(f"recipes are told apart by the names of their files, got {', '.join(names)}")
+    if len({*seeds}) < len(seeds):
+        raise InputError(f"every seed is used once, got {', '.join(map(str, seeds))}")
+    if any(re.split("[.:]", given.partition("=")[0])[-1] == "seed" for given in (*set, *vary)):
+        raise InputError("every recipe is run once with each of --seeds; give these, and no seed")
+    read = {}
+    for name, path in zip(names, recipes, strict=True):
+        for variant in variants(meant_for(name, vary, names)):
+            values = read_recipe(Path(path))
+            put_all(values, [*set, *variant, f"output_dir={output_dir}"])
+            read[", ".join([name, *map(last_name, variant)])] = make_recipe(values, path)
+    try:
+        comparison = run(read, seeds, Path(output_dir))
+    except Stopped as stop:
+        print(f"stopped by {stop}; the same command goes on")
+        return STOPPED.get(str(stop), 1)
+    if not speaks():
+        return 0
+    write_comparison(comparison, Path(output_dir))
+    if json:
+        print_json(comparison.to_dict())
+    else:
+        show(comparison, Path(output_dir))
+    return 0
+
+
+def meant_for(recipe: str, vary: Sequence[str], recipes: Sequence[str]) -> list[str]:
+    """The fields that are varied in one of the recipes.
+
+    >>> meant_for("a", ["x=1,2", "a:y=1,2", "b:z=1,2"], ["a", "b"])
+    ['x=1,2', 'y=1,2']
+    """
+    found = []
+    for given in vary:
+        before, equals, values = given.partition("=")
+        owner, _, field = before.rpartition(":")
+        if owner and owner not in recipes:
+            raise InputError(f"--vary {given}: there is no recipe {owner!r} among {', '.join(recipes)}")
+        if owner in ("", recipe):
+            found.append(field + equals + values)
+    return found
+
+
+def variants(vary: Sequence[str]) -> list[tuple[str, ...]]:
+    """Every combination of the values that fields are given, each as FIELD=VALUE.
+
+    >>> variants(["config.a=1,2", "b=x"])
+    [('config.a=1', 'b=x'), ('config.a=2', 'b=x')]
+    """
+    fields = []
+    for given in vary:
+        name, equals, values = given.partition("=")
+        if not name or not equals or not all(values.split(",")):
+            raise InputError(f"--vary takes FIELD=A,B,..., got {given!r}")
+        fields.append([f"{name}={value}" for value in values.split(",")])
+    return list(itertools.product(*fields))
+
+
+def last_name(setting: str) -> str:
+    """A setting as part of a name, which is a folder's too.
+
+    >>> last_name("config.num_hidden_layers=2"), last_name("learning_rate=0.1")
+    ('num_hidden_layers=2', 'learning_rate=0.1')
+    """
+    field, _, value = setting.partition("=")
+    return f"{field.rpartition('.')[2]}={value}".replace("/", "-")
+
+
+def show(comparison, folder: Path) -> None:
+    from ...train.reporting.run_comparison_page import in_words, length_rows, signed
+    from ...train.reporting.run_log import duration
+
+    metrics, main = comparison.of_all_rows, comparison.main_metric
+    header = (*comparison.headings, *metrics, f"{main} difference", "time", "tokens", "trained parameters")
+    rows = []
+    for outcome in comparison.outcomes:
+        found = {name: spread.mean for name, spread in outcome.costs.items()}
+        is_first = outcome is comparison.outcomes[0]
+        rows.append(
+            (
+                *comparison.cells(outcome),
+                *(in_words(outcome.metrics[name]) for name in metrics),
+                "" if is_first else signed(comparison.difference(outcome, main)),
+                duration(found["seconds"]),
+                f"{found['tokens']:,.0f}",
+                f"{found['trained_parameters']:,.0f}",
+            )
+        )
+    is_varied = comparison.headings != ["recipe"]
+    print_table(header, rows, right=range(0 if is_varied else 1, len(header)))
+    if main in comparison.by_length:
+        reaches = comparison.by_length[main]
+        print(f"\n{main} by the length of the right answer, in tokens")
+        header = (*comparison.headings, *reaches)
+        print_table(header, length_rows(comparison, main), right=range(0 if is_varied else 1, len(header)))
+        print()
+    seeds = ", ".join(map(str, comparison.seeds))
+    told = f"seeds {seeds}; mean ± standard deviation" if len(comparison.seeds) > 1 else f"seed {seeds} alone"
+    print(f"{told}; plots are in {folder / 'comparison.html'}")
+
+
+def prepare(arguments: Sequence[str]) -> list[str]:
+    return as_fields(arguments, OWN)
+
+
+compare.prepare = prepare  # type: ignore[attr-defined]

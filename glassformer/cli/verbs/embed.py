@@ -1,0 +1,169 @@
+"""`glass embed`: a vector for each text, for files of any length."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
+
+from tyro.conf import Positional, arg
+
+from ...errors import DataError, InputError
+from ..output.terminal import counted, print_json
+from ..rows.input_rows import Reading, answered, count_of, items_of
+
+if TYPE_CHECKING:
+    from ...data.readers import Rows
+    from ...tasks.sentences.sentence_embedding import Embedding
+    from ...tasks.sentences.sentence_encoder import SentenceEncoder
+
+log = logging.getLogger("glassformer")
+
+BLOCK = 4096  # vectors that are written at once,
+WRITTEN = 1.0  # or as many as there are after so many seconds
+
+
+def embed(
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    texts: Positional[Annotated[tuple[str, ...], arg(metavar="TEXT")]] = (),
+    /,
+    *,
+    reading: Annotated[Reading, arg(name="")] = Reading(),  # noqa: B008
+    output: Annotated[str, arg(metavar="FILE", aliases=["-o"])] = "",
+    prompt_name: Annotated[str | None, arg(metavar="NAME")] = None,
+    normalize: bool = False,
+    restart: bool = False,
+    batch_tokens: Annotated[int | None, arg(metavar="N")] = None,
+    device: Annotated[str | None, arg(metavar="DEVICE")] = None,
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+    json: bool = False,
+) -> int:
+    """Turn texts into vectors: one row of a .npy file for each text.
+
+    MODEL is a Sentence-BERT folder, or any checkpoint, whose token vectors are then averaged. Memory stays the same
+    however long the input is. A run that was stopped goes on when the same command is given again.
+
+    examples:
+      glass embed ./all-MiniLM-L6-v2 --input texts.txt --output vectors.npy
+      glass embed ./all-MiniLM-L6-v2 --input news.csv --column text=title --output vectors.npy
+      zcat texts.gz | glass embed ./all-MiniLM-L6-v2 --input - --output vectors.npy
+      glass embed ./all-MiniLM-L6-v2 "A cat sleeps." --json
+
+    Args:
+        model: A checkpoint folder or a name on the hub.
+        texts: Texts whose vectors are printed, one in each line. Put -- before one that starts with a dash.
+        output: The .npy file to write, for --input.
+        prompt_name: Which of the model's own prompts to put before every text, such as query.
+        normalize: Scale every vector to length 1.
+        restart: Begin anew even if there is a result already.
+        batch_tokens: How many tokens go through the model at once.
+        device: Where to compute, such as cpu or cuda.
+        dtype: What to compute in. bfloat16 is quicker on processors that have it, and has three digits, not seven.
+        json: Print JSON: the vectors of TEXT, or what was written to a file.
+    """
+    if bool(texts) == bool(reading.input):
+        raise InputError("give texts, or --input with a file of texts" + (", not both" if texts else ""))
+    if bool(reading.input) != bool(output):
+        raise InputError("--input with a file of texts and --output with a .npy file belong together")
+    if batch_tokens is not None and batch_tokens < 1:
+        raise InputError(f"--batch-tokens must be 1 or more, got {batch_tokens}")
+    if texts:
+        print_vectors(load(model, device, dtype), texts, prompt_name, normalize, json)
+        return 0
+    from ..rows.npy_file import check_name
+
+    check_name(output)
+    rows = reading.rows(["text"])
+    task = task_of(load(model, device, dtype), prompt_name)
+    about = {"model": model, "dtype": dtype, "prompt_name": prompt_name, "normalize": normalize, **reading.settings()}
+    told = write_vectors(task, rows, output, about, restart, batch_tokens)
+    if json:
+        print_json(told)
+    else:
+        print(f"{output}: {counted(told['count'], 'vector')} of {told['width']} numbers")
+    return 0
+
+
+def load(model: str, device: str | None, dtype: str = "float32") -> SentenceEncoder:
+    from ... import SentenceEncoder
+    from ...tasks.pipeline import read_device
+
+    encoder = SentenceEncoder.from_pretrained(model, dtype=dtype)
+    return encoder if device is None else encoder.to(read_device(device))
+
+
+def task_of(encoder: SentenceEncoder, prompt_name: str | None) -> Embedding:
+    """Texts to vectors as `encoder.encode` makes them: a text that is too long is cut, and that is told."""
+    from ...tasks.sentences.sentence_embedding import Embedding
+
+    return Embedding(encoder, prompt=encoder.prompt(prompt_name, None))
+
+
+def print_vectors(
+    encoder: SentenceEncoder, texts: tuple[str, ...], prompt_name: str | None, normalize: bool, as_json: bool
+) -> None:
+    found = encoder.stream(list(texts), prompt_name, normalize_embeddings=normalize)
+    for text, each in zip(texts, found, strict=True):
+        numbers = each.vector.tolist()
+        if as_json:
+            print_json({"text": text, "truncated": each.truncated, "vector": numbers}, indent=None)
+        else:
+            print(*(f"{number:.6f}" for number in numbers))
+        if each.truncated:
+            log.warning("a text is longer than %d tokens and was cut", encoder.max_seq_length)
+
+
+def write_vectors(
+    task: Embedding, rows: Rows, output: str, about: dict[str, Any], restart: bool, budget: int | None
+) -> dict[str, Any]:
+    """Write the vectors of all rows to a file, behind those that a run before has left."""
+    from ..rows.npy_file import START, complete, complete_vectors
+    from ..rows.resumable_run import Run, fingerprint_of_model, fingerprint_of_rows
+
+    files = {"rows": fingerprint_of_rows(rows), "weights": fingerprint_of_model(about["model"])}
+    width = task.encoder.get_sentence_embedding_dimension()
+    run = Run(output, growing=f"{output}.part", start=START)
+    run.begin({**about, **files}, restart)
+    with run.opened() as file:
+        first = complete_vectors(file, width)
+        cut, first_cut = append_all(file, task, rows, first, about["normalize"], budget)
+        count = complete(file, width)
+    run.end()
+    if cut:
+        told = "%d of %d texts are longer than %d tokens and were cut; the first is %s"
+        log.warning(told, cut, count - first, task.limit, first_cut)
+    return {"output": output, "count": count, "width": width, "resumed_at": first}
+
+
+def append_all(
+    file: BinaryIO, task: Embedding, rows: Rows, first: int, normalize: bool, budget: int | None
+) -> tuple[int, str]:
+    """Write the vectors of the rows from number `first` on; how many texts were cut, and the place of the first."""
+    import torch.nn.functional as F
+
+    from ...tasks.progress import watched
+    from ..rows.npy_file import append
+
+    items = items_of(rows)
+    for _ in range(first):
+        if next(items, None) is None:
+            raise InputError(f"{first} vectors are written, and the input has fewer rows now")
+    found = answered(task, items, refuse, first=first, budget=budget)
+    waiting, cut, first_cut, due = [], 0, "", time.monotonic() + WRITTEN
+    try:
+        for _, row, each in watched(found, count_of(rows), True, "embed", first):
+            waiting.append(F.normalize(each.vector, dim=-1) if normalize else each.vector)
+            if each.truncated:
+                cut, first_cut = cut + 1, first_cut or row.place
+            if len(waiting) == BLOCK or time.monotonic() >= due:
+                append(file, waiting)
+                waiting, due = [], time.monotonic() + WRITTEN
+    finally:  # at a bad row, too, nothing is computed in vain
+        if waiting:
+            append(file, waiting)
+    return cut, first_cut
+
+
+def refuse(fault: DataError) -> None:
+    """A row without a vector would put all that follow beside the wrong text."""
+    raise fault

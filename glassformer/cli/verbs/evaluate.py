@@ -1,0 +1,81 @@
+"""`glass evaluate`: how good is a model on rows that tell the right answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from ...errors import InputError
+from ..output.terminal import print_json, print_table
+from ..rows.input_rows import Reading
+from .predict import read_options
+
+
+def evaluate(
+    task: Positional[Annotated[str, arg(metavar="TASK")]],
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    /,
+    *,
+    data: Annotated[str, arg(metavar="FILE")],
+    target: Annotated[str, arg(metavar="FILE")] = "",
+    column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
+    format: Annotated[str, arg(metavar="FORMAT")] = "",
+    header: Literal["guess", "yes", "no"] = "guess",
+    delimiter: Annotated[str, arg(metavar="CHARACTER")] = "",
+    quotes: Literal["guess", "yes", "no"] = "guess",
+    tokens_per_batch: Annotated[int, arg(metavar="N")] = 4096,
+    truncation: bool = False,
+    option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
+    json: bool = False,
+) -> int:
+    """Measure a model on rows with answers: the loss and the task's own metrics.
+
+    examples:
+      glass evaluate text-classification ./run --data dev.tsv
+      glass evaluate ner ./run --data dev.conll --json
+      glass evaluate translation ./de-en --data test.de --target test.en --option num_beams=5
+      glass evaluate text-generation ./run --data book.txt --option documents=file --option overlap=64
+
+    Args:
+        task: A task such as text-classification.
+        model: A folder or a hub name.
+        data: The rows: txt, csv, tsv, jsonl, json, conll or parquet.
+        target: A file whose lines are to be written for those of --data, where they stand in two files.
+        column: Which of the file's columns to read as what: text=sentence. Can be given several times.
+        format: The format, if the suffix does not tell it.
+        header: Whether the first line of a csv or tsv file names its columns.
+        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
+        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
+        tokens_per_batch: How many tokens are read at once at most.
+        truncation: Cut texts that are longer than the model, which are refused otherwise.
+        option: An option of the task, as [options] of a recipe has it. Can be given several times.
+        json: Print JSON.
+    """
+    from ...data.parallel_text import read_parallel
+    from ...tasks.registry import task_class
+    from ...train.evaluation import evaluate as measure
+
+    kind = task_class(task)
+    reading = Reading(data, column, format, header, delimiter, quotes)
+    rows: Iterable[Any]
+    if not target:
+        rows = reading.rows(kind.columns.all)
+    elif "target" in kind.columns.targets and reading == Reading(data):
+        rows = read_parallel({"source": data, "target": target})
+    else:
+        raise InputError("--target is for tasks with a source and a target, and two files of plain lines")
+    options = {**({"truncation": True} if truncation else {}), **read_options(task, option)}
+    judged = kind.from_pretrained(model, **options)
+    judged.refuse_untrained()
+    found = measure(judged, list(rows), tokens_per_batch=tokens_per_batch)
+    terms = {name: value.signature for name, value in found.items() if hasattr(value, "signature")}
+    if json:
+        print_json({**found, "signatures": terms} if terms else found)
+        return 0
+    shown = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}") for name, value in found.items()]
+    print_table(("metric", "value"), shown, right=[1])
+    for name, signature in terms.items():
+        print(f"{name}: {signature}")
+    return 0

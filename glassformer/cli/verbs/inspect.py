@@ -1,0 +1,264 @@
+"""`glass inspect`: what a checkpoint folder is, holds and lacks, by its config and the headers of its weights."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from ...errors import ConfigError, InputError, WeightsError
+from ..output.inspection_report import Head, Inspection, Node, Part, some
+from ..output.terminal import print_json
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ...checkpoints.config import PretrainedConfig
+    from ...checkpoints.weights import Weights
+    from ...models.base import PreTrainedModel
+
+
+def inspect(
+    folder: Positional[Annotated[str, arg(metavar="FOLDER")]],
+    /,
+    *,
+    depth: Annotated[int | None, arg(metavar="N")] = None,
+    json: bool = False,
+) -> int:
+    """Show what a checkpoint folder is, holds and lacks, without loading its weights.
+
+    Counts come from the config, so a folder that has only a config.json will do. Of weight files only the headers are
+    read: whether values are finite is told by loading them. Ends with an error when the weights do not fit the config.
+
+    examples:
+      glass inspect ./bert-base-uncased
+      glass inspect ./bert-base-uncased --depth 2
+      glass inspect ./bert-base-uncased --json
+
+    Args:
+        folder: A folder with a config.json, weights or both; or a hub name that is in the cache.
+        depth: How many levels of the module tree to show; all of them if not given.
+        json: Print JSON.
+    """
+    if depth is not None and depth < 0:
+        raise InputError(f"--depth must be 0 or more, got {depth}")
+    inspection = look_into(folder)
+    if json:
+        print_json(inspection.to_dict(depth))
+    else:
+        inspection.print(depth)
+    if inspection.faults:
+        faults, hint = "\n".join(inspection.faults), inspection.hint
+        count = len(inspection.faults)
+        raise WeightsError(f"{count} weights in {inspection.folder} do not fit its config{hint}:\n{faults}")
+    return 0
+
+
+def look_into(name: str) -> Inspection:
+    """Everything about a folder that can be known without reading weights."""
+    from ...checkpoints.config import CONFIG_FILE
+    from ...checkpoints.hub import find_folder
+    from ...checkpoints.weights import ENTRIES, open_weights
+    from ...checkpoints.wrapped import unwrapped, wrapper_notes
+
+    folder = find_folder(name, files=(), local_files_only=True)
+    found = Inspection(folder, files_of(folder))
+    weights = None
+    if any(os.path.lexists(folder / entry) for entry in ENTRIES):
+        weights = open_weights(folder)
+        note_weights(found, weights)
+        weights = unwrapped(weights)
+        found.notes += wrapper_notes(weights)
+    if not os.path.lexists(folder / CONFIG_FILE):
+        if weights is None:
+            held = f"it has {some(list(found.files))}" if found.files else "it is empty"
+            raise ConfigError(f"{folder} is no checkpoint folder: it holds neither {CONFIG_FILE} nor weights; {held}")
+        found.notes.append(f"there is no {CONFIG_FILE}, so only the names and shapes in the weight files are known")
+        return found
+    config = read_config(found, folder / CONFIG_FILE)
+    if config is not None:
+        note_model(found, config, weights)
+    return found
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    """Every file in the folder and one level below it, with its size."""
+    try:
+        paths = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_file()]
+        return {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(paths)}
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read: {(error.strerror or str(error)).lower()}") from None
+
+
+def note_weights(found: Inspection, weights: Weights) -> None:
+    found.weight_files = {path.name: count for path, count in weights.files.items()}
+    dtypes: Counter[str] = Counter()
+    for name in weights.names():
+        info = weights.info(name)
+        found.tensors[name] = list(info.shape)
+        dtypes[str(info.dtype).removeprefix("torch.")] += info.nbytes
+    found.dtypes = dict(dtypes.most_common())
+
+
+def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
+    """The folder's configuration, or None, noted, for an architecture that glassformer does not have."""
+    from ...checkpoints.files import read_json
+    from ...models.auto import CONFIGS, config_class
+
+    values = read_json(path)
+    named = values.get("architectures")
+    found.model_type = values.get("model_type") if isinstance(values.get("model_type"), str) else None
+    found.architectures = [str(name) for name in named] if isinstance(named, list) else []
+    model_type = found.model_type or next((kind for kind in CONFIGS if is_of(kind, found.architectures)), None)
+    if model_type is None or model_type not in CONFIGS:
+        if not found.tensors:
+            config_class(model_type, path)  # raises, in its own words
+        found.notes.append(
+            f"glassformer has no architecture {model_type!r} yet, so this is only what the files say"
+            if model_type
+            else "config.json has no model_type, so this is only what the weight files say"
+        )
+        found.config = values
+        return None
+    if found.model_type is None:
+        found.notes.append(f"config.json has no model_type; its architectures say {model_type!r}")
+    config = CONFIGS[model_type].from_pretrained(path.parent)
+    found.unread = dict(config.extra)
+    found.config = {name: value for name, value in config.to_dict().items() if name not in config.extra}
+    return config
+
+
+def is_of(model_type: str, architectures: list[str]) -> bool:
+    """Whether a class such as BertForMaskedLM belongs to a model type such as bert."""
+    return any(name.lower().startswith(model_type) for name in architectures)
+
+
+def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
+    from ...checkpoints.load import settle_labels
+    from ...models.auto import AutoBase, AutoModel
+
+    if weights is not None:
+        settle_labels(config, weights)
+        found.config["num_labels"] = config.num_labels
+    body_class = AutoModel.model_class(config)
+    kinds = {auto.models[type(config)] for auto in AutoBase.__subclasses__() if type(config) in auto.models}
+    classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
+    with silence():
+        body = body_class.hollow(config)
+        heads = {name: kind.hollow(config) for name, kind in classes.items() if kind is not body_class}
+        for model in heads.values():
+            model.tie_weights()
+    found.body_name = body_class.__name__
+    found.parameters = count(body)
+    for name, module in body.named_children():
+        amount, tensors = count(module), [f"{name}.{key}" for key in module.state_dict()]
+        share = 100 * amount / found.parameters
+        found.parts.append(Part(name, type(module).__name__, amount, share, len(tensors)))
+
+    known = next((name for name in found.architectures if name in classes), None)
+    if found.architectures and known is None:
+        found.notes.append(
+            f"glassformer has no class {', '.join(found.architectures)}; shown is its body, {body_class.__name__}"
+        )
+    shown = heads.get(known or "", body)
+    found.class_name = type(shown).__name__
+    found.tree = grow(type(shown).__name__, shown, set())
+    if weights is not None:
+        compare(found, body, heads, weights)
+    elif known is not None and known in heads:
+        found.heads = [Head(known, own_size(shown), looked_for=False)]
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Models that are built only to be counted have nothing to say."""
+    log = logging.getLogger("glassformer")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTrainedModel], weights: Weights) -> None:
+    """Hold what the files have against what each class needs."""
+    from ...checkpoints.wrapped import hint_at_prefix
+
+    keymap = body.keymap
+    places, _ = keymap.read(weights.names(), prefixed=False)
+    for part in found.parts:
+        names = [f"{part.name}.{key}" for key in body.get_submodule(part.name).state_dict()]
+        part.found = sum(name in places for name in names)
+    whole = fit(body, weights)
+    found.lacks, found.faults = whole.lacks, whole.faults
+    found.heads = [whole]
+    read = set(body.state_dict())
+    for model in heads.values():
+        head = fit(model, weights)
+        # What is wrong with the body is told once, and a pooler that this class has no use for is none of its concern.
+        head.faults = [fault for fault in head.faults if fault.removeprefix(keymap.prefix) not in found.faults]
+        found.heads.append(head)
+        read |= {name.removeprefix(keymap.prefix) for name in model.state_dict()}
+    found.unused = sorted({source.name for name, source in places.items() if name not in read})
+    found.leftovers = sorted(name for name in weights.names() if keymap.to_ours(name, prefixed=False) is None)
+    named = next((head for head in found.heads if head.name == found.class_name), whole)
+    found.faults = found.faults + [fault for fault in named.faults if fault not in found.faults]
+    if found.faults:
+        found.hint = hint_at_prefix(weights, keymap)
+
+
+def fit(model: PreTrainedModel, weights: Weights) -> Head:
+    """What loading `weights` into `model` would find, as far as names, shapes and types tell."""
+    from ...checkpoints.load import plan_load
+    from ...models.untrained import learnt_otherwise
+
+    is_headed = model.base_model is not model
+    plan = plan_load(model, weights, model.keymap, prefixed=is_headed, tied=model.tied_names())
+    head = Head(type(model).__name__, own_size(model))
+    head.lacks += plan.absent_parts
+    head.faults += [f"{name}: {fault}" for name, fault in plan.faults.items()]
+    head.trained_as = model.config.architectures[0] if learnt_otherwise(head.name, model.config) else ""
+    return head
+
+
+def own_size(model: PreTrainedModel) -> int:
+    """How many parameters a model has beyond its body, those that are the body's under a second name not counted."""
+    tied, body = model.tied_names(), f"{model.base_model_prefix}."
+    own = {name: p for name, p in model.named_parameters() if name not in tied and not name.startswith(body)}
+    return 0 if model.base_model is model else sum(p.numel() for p in own.values())
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def grow(name: str, module: nn.Module, seen: set[int]) -> Node:
+    """The tree of a module; neighbours that are alike become one node, parameters used twice are counted once."""
+    own = dict(module.named_parameters(recurse=False))
+    fresh = {id(parameter): parameter.numel() for parameter in own.values() if id(parameter) not in seen}
+    seen.update(fresh)
+    node = Node(name, type(module).__name__, sum(fresh.values()), {key: list(p.shape) for key, p in own.items()})
+    for child_name, child in module.named_children():
+        grown = grow(child_name, child, seen)
+        node.parameters += grown.parameters
+        last = node.children[-1] if node.children else None
+        if last is not None and child_name.isdecimal() and are_alike(last, grown):
+            first = last.name.split("-")[0]
+            last.name, last.alike = f"{first}-{child_name}", last.alike + 1
+            last.parameters += grown.parameters
+        else:
+            node.children.append(grown)
+    return node
+
+
+def are_alike(one: Node, other: Node) -> bool:
+    return (
+        (one.kind, one.shapes, one.parameters // one.alike, len(one.children))
+        == (other.kind, other.shapes, other.parameters // other.alike, len(other.children))
+    ) and all(are_alike(a, b) for a, b in zip(one.children, other.children, strict=True))

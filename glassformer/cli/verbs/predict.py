@@ -1,0 +1,310 @@
+"""`glass predict`: the answers of any task, for texts or for files of any length."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import json as json_format
+import logging
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from ...errors import DataError, InputError, refuse_unknown
+from ...tasks.registry import task_class, task_names
+from ..output.answer_table import print_answers
+from ..output.terminal import counted, print_json
+from ..rows.input_rows import Reading, answered, count_of, items_of
+from .generate import as_value
+
+if TYPE_CHECKING:
+    from ...data.file_row import Row, Skipped
+    from ...data.readers import Rows
+    from ...tasks.task import Task
+
+log = logging.getLogger("glassformer")
+
+FLUSHED = 1.0  # seconds between two moments at which answers are handed to the system
+
+
+def predict(
+    task: Positional[Annotated[str, arg(metavar="TASK")]],
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    texts: Positional[Annotated[tuple[str, ...], arg(metavar="TEXT")]] = (),
+    /,
+    *,
+    reading: Annotated[Reading, arg(name="")] = Reading(),  # noqa: B008
+    output: Annotated[str, arg(metavar="FILE", aliases=["-o"])] = "-",
+    option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
+    limit: Annotated[int | None, arg(metavar="N")] = None,
+    on_bad: Literal["raise", "skip"] = "raise",
+    restart: bool = False,
+    batch_tokens: Annotated[int | None, arg(metavar="N")] = None,
+    device: Annotated[str | None, arg(metavar="DEVICE")] = None,
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+    json: bool = False,
+) -> int:
+    """Classify, tag, answer, fill in, continue: any task, for texts or for files of rows.
+
+    Tasks: text-classification (sentiment-analysis), token-classification (ner), question-answering, fill-mask,
+    text-generation, translation, summarization, zero-shot-classification, next-sentence, multiple-choice,
+    sentence-similarity, feature-extraction.
+
+    Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}, and the row's "id" if
+    it has one. A run that was stopped goes on when the same command is given again; a result that is complete is
+    replaced by --restart alone.
+
+    Some options of tasks: text-classification top_k, truncation; ner aggregation_strategy (simple, first, average,
+    max), stride; question-answering top_k, handle_impossible_answer, doc_stride; fill-mask top_k, targets, whole_words;
+    text-generation max_new_tokens, do_sample, top_p, num_beams; zero-shot-classification candidate_labels, multi_label.
+    A name that is none is answered with those that are near.
+
+    examples:
+      glass predict text-classification ./sst2 "so good" "so bad"
+      glass predict question-answering ./squad "Who wrote it?" "It was written by Ada."
+      glass predict fill-mask ./bert-base-uncased "Paris is the [MASK] of France." --option top_k=3
+      glass predict ner ./tagger "Ada lives in London" --option aggregation_strategy=simple
+      glass predict zero-shot-classification ./mnli "The team won." --option candidate_labels=sports,politics
+      glass predict ner ./tagger --input letters.csv --column text=body --output found.jsonl
+      cat lines.txt | glass predict text-classification ./sst2 --input - --on-bad skip > answers.jsonl
+
+    Args:
+        task: What to do.
+        model: A checkpoint folder or a name on the hub.
+        texts: Texts, each answered; the columns of one row for a task that reads several, such as question and
+            context. Put -- before one that starts with a dash.
+        reading: Rows from files instead of TEXT.
+        output: Where answers to --input go; - is standard output.
+        option: An option of the task, such as top_k=3; can be given several times.
+        limit: Read only the first N rows, for a first try.
+        on_bad: What to do at a row that cannot be used: stop and tell its file and line, or skip and count it.
+        restart: Begin anew even if there is a result already.
+        batch_tokens: How many tokens go through the model at once.
+        device: Where to compute, such as cpu or cuda.
+        dtype: What to compute in. bfloat16 is quicker on processors that have it, and has three digits, not seven.
+        json: Print answers to TEXT as JSON too, an object in each line; with --output, what was written.
+    """
+    columns = task_class(task).columns.inputs  # raises if there is no such task
+    if bool(texts) == bool(reading.input):
+        also = ", not both" if texts else " (- for standard input)"
+        raise InputError(f"give texts, or --input with a file of rows{also}")
+    if texts == ("-",):
+        raise InputError("standard input is read by --input -")
+    check_output(bool(texts), output, restart, on_bad, limit)
+    if restart and output == "-":
+        raise InputError("--restart is for --output with a file")
+    for name, number in (("--batch-tokens", batch_tokens), ("--limit", limit)):
+        if number is not None and number < 1:
+            raise InputError(f"{name} must be 1 or more, got {number}")
+    options = read_options(task, option)
+    if texts:
+        given = row_of(task, texts)
+        worker = load(task, model, device, dtype, options)
+        return answer_texts(worker, given, batch_tokens, json)
+    rows = reading.rows(columns)
+    worker = load(task, model, device, dtype, options, from_file=True)
+    job = Job(worker, rows, on_bad, batch_tokens, limit)
+    if output == "-":
+        job.print()
+        return 0
+    about = {"task": worker.name, "model": model, "dtype": dtype, "options": options, "limit": limit}
+    about |= reading.settings()
+    told = job.write(output, about, restart)
+    print_json(told) if json else print(f"{output}: {counted(job.count, 'answer')}")
+    return 0
+
+
+def check_output(typed: bool, output: str, restart: bool, on_bad: str, limit: int | None) -> None:
+    """Refuse what cannot be meant."""
+    used = {"--output": output != "-", "--restart": restart, "--on-bad": on_bad != "raise", "--limit": bool(limit)}
+    wrong = next((name for name, is_used in used.items() if is_used), None)
+    if typed and wrong:
+        raise InputError(f"{wrong} is for --input with a file of rows; answers to texts are printed, also with --json")
+    if output.lower().endswith((".csv", ".tsv", ".parquet", ".npy")):
+        raise InputError(f"answers are written as JSON, one in each line; name the file .jsonl, got {output!r}")
+
+
+def prepare(arguments: Sequence[str]) -> list[str]:
+    """Point from an option of a task that is given like one of the verb's own to the way it is given."""
+    own = {*inspect.signature(predict).parameters, *Reading.__dataclass_fields__, "help"}
+    task = next((each for each in arguments if each in task_names()), "")
+    for each in takewhile(lambda each: task and each != "--", arguments):
+        name = each.removeprefix("--").partition("=")[0].replace("-", "_")
+        if each.startswith("--") and not difflib.get_close_matches(name, own, cutoff=0.8):
+            close = difflib.get_close_matches(name, task_class(task).option_names(), n=1)
+            if close:
+                raise InputError(f"glass predict has no {each}; {task} has {close[0]}: --option {close[0]}=...")
+    return list(arguments)
+
+
+predict.prepare = prepare  # type: ignore[attr-defined]
+
+
+# --- the task ---------------------------------------------------------------------------------------------------------
+
+
+def read_options(task: str, given: Iterable[str]) -> dict[str, Any]:
+    kind, options = task_class(task), {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--option takes NAME=VALUE, got {text!r}")
+        refuse_unknown([name], kind.option_names(), kind.name)
+        if name in options:
+            raise InputError(f"--option {name} is given twice: {options[name]!r} and {value!r}")
+        options[name] = meant(kind, name, value)
+    return options
+
+
+def meant(kind: type[Task], name: str, text: str) -> Any:
+    """An option's value: of one that takes several, with commas between them; none is None if it is no word of it."""
+    value = as_value(text)
+    spec = kind.Options.__dataclass_fields__.get(name)
+    if spec is None or not isinstance(value, str):
+        return value
+    if "Sequence" in spec.type:
+        return [as_value(part.strip()) for part in value.split(",") if part.strip()] or value
+    if value == "none":
+        try:
+            kind.Options(**{name: value})
+        except InputError:
+            return None
+    return value
+
+
+def row_of(task: str, texts: tuple[str, ...]) -> list[Any]:
+    """Typed texts as rows: each one, or all of them together where a row has several columns."""
+    kind = task_class(task)
+    needed = kind.columns.needed
+    if len(needed) == 1:
+        return list(texts)
+    values: list[Any] = list(texts)
+    if needed[-1] in kind.columns.lists and len(texts) >= len(needed):
+        values[len(needed) - 1 :] = [list(texts[len(needed) - 1 :])]
+    if len(values) != len(needed):
+        raise InputError(f"{kind.name} reads {', '.join(needed)}: give a text for each, got {len(texts)}")
+    return [dict(zip(needed, values, strict=True))]
+
+
+def load(
+    task: str, model: str, device: str | None, dtype: str, options: dict[str, Any], from_file: bool = False
+) -> Task:
+    from ...tasks.pipeline import pipeline
+
+    worker = pipeline(task, model=model, device=device, dtype=dtype, **options).worker
+    if from_file and "split_special_tokens" not in options:  # a file may come from anyone
+        worker = worker.asked(split_special_tokens=not worker.needs_special_tokens)
+    return worker
+
+
+# --- answers to texts -------------------------------------------------------------------------------------------------
+
+
+def answer_texts(worker: Task, given: list[Any], budget: int | None, as_json: bool) -> int:
+    from ...tasks.inference import BUDGET, answers
+
+    found = list(answers(worker, given, budget=budget or BUDGET, numbered=len(given) > 1))
+    if as_json:
+        for number, answer in enumerate(found):
+            print(json_line(number, answer))
+        return 0
+    if worker.name == "feature-extraction":
+        raise InputError("feature-extraction answers with many numbers; --json prints them")
+    print_answers(worker.columns.needed, given, found)
+    return 0
+
+
+def json_line(number: int, answer: Any, **more: Any) -> str:
+    told = {"row": number, **more, "answer": answer}
+    return json_format.dumps(told, ensure_ascii=False, default=lambda one: one.tolist())
+
+
+# --- answers to files -------------------------------------------------------------------------------------------------
+
+
+class Job:
+    """All rows of files through one task."""
+
+    def __init__(self, worker: Task, rows: Rows, on_bad: str, budget: int | None, limit: int | None) -> None:
+        from ...data.file_row import Skipped
+
+        self.worker, self.rows, self.on_bad, self.budget, self.limit = worker, rows, on_bad, budget, limit
+        self.skipped: Skipped = Skipped()
+        self.count = 0
+
+    def bad(self, fault: DataError) -> None:
+        if self.on_bad == "raise":
+            raise fault
+        self.skipped.add(fault)
+
+    def lines(
+        self, items: Iterator[Row | DataError], first: int, show: bool | None, total: int | None
+    ) -> Iterator[str]:
+        from ...tasks.progress import watched
+
+        found = answered(self.worker, items, self.bad, first=first, budget=self.budget)
+        for number, row, answer in watched(found, total, show, self.worker.name, first):
+            self.count += 1
+            yield json_line(number, answer, **({"id": row["id"]} if "id" in row else {}))
+
+    def items(self) -> Iterator[Row | DataError]:
+        return islice(items_of(self.rows), self.limit)
+
+    def print(self) -> None:
+        show = False if sys.stdout.isatty() else None
+        for line in self.lines(self.items(), 0, show, None):
+            print(line, flush=True)
+        self.tell_skipped()
+
+    def write(self, output: str, about: dict[str, Any], restart: bool) -> dict[str, Any]:
+        """Write the answers to a file, behind those that it holds from a run before."""
+        from ..rows.resumable_run import Run, fingerprint_of_model, fingerprint_of_rows
+
+        files = {"rows": fingerprint_of_rows(self.rows), "weights": fingerprint_of_model(about["model"])}
+        run = Run(output)
+        run.begin({**about, **files}, restart)
+        with run.opened() as file:
+            first, self.count = complete_lines(file, run.output)
+            self.skipped.count = first - self.count
+            items = self.items()
+            total = min((count for count in (count_of(self.rows), self.limit) if count is not None), default=None)
+            for _ in range(first):
+                if next(items, None) is None:
+                    raise InputError(f"{output} holds {first} answers, and the input has fewer rows now")
+            due = time.monotonic() + FLUSHED
+            for line in self.lines(items, first, True, total):
+                file.write(line.encode("utf-8", "backslashreplace") + b"\n")  # half a character stays as JSON spells it
+                if time.monotonic() >= due:
+                    file.flush()
+                    due = time.monotonic() + FLUSHED
+            self.tell_skipped()
+        run.end()
+        return {"output": output, "count": self.count, "skipped": self.skipped.count, "resumed_at": first}
+
+    def tell_skipped(self) -> None:
+        if self.skipped.count and not self.count:
+            raise DataError(f"not one row could be used: {self.skipped}")
+        if self.skipped.count:
+            log.warning("%s", self.skipped)
+
+
+def complete_lines(file: BinaryIO, path: Path) -> tuple[int, int]:
+    """The number of the row to go on with, and how many are answered; a line that was torn is cut off."""
+    count = end = 0
+    last = b""
+    for line in file:
+        if line.endswith(b"\n"):
+            count, end, last = count + 1, end + len(line), line
+    file.truncate(end)
+    file.seek(end)
+    if not count:
+        return 0, 0
+    try:
+        return json_format.loads(last)["row"] + 1, count
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"the last line of {path} is no answer of a run before; --restart begins anew") from None

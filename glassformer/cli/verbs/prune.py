@@ -1,0 +1,182 @@
+"""`glass prune`: which heads a model can do without, and the smaller model."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from ...errors import InputError
+from ..output.terminal import print_heading, print_json, print_table
+from ..rows.input_rows import Reading
+from .predict import read_options
+
+if TYPE_CHECKING:
+    from ...explain.analysis.head_importance import Head, Point
+    from ...tasks.task import Task
+
+TIMED, ENOUGH = 3, 1.0  # passes over the rows, and seconds, at the least; of all passes the fastest counts
+
+
+def prune(
+    task: Positional[Annotated[str, arg(metavar="TASK")]],
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    /,
+    *,
+    data: Annotated[str, arg(metavar="FILE")],
+    eval: Annotated[str, arg(metavar="FILE")] = "",
+    output: Annotated[Path | None, arg(metavar="FOLDER", aliases=["-o"])] = None,
+    share: Annotated[float, arg(metavar="X")] = 0.2,
+    method: Literal["gradient", "ablation"] = "gradient",
+    rows: Annotated[int, arg(metavar="N")] = 500,
+    curve: bool = False,
+    option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
+    column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
+    format: Annotated[str, arg(metavar="FORMAT")] = "",
+    header: Literal["guess", "yes", "no"] = "guess",
+    delimiter: Annotated[str, arg(metavar="CHARACTER")] = "",
+    quotes: Literal["guess", "yes", "no"] = "guess",
+    json: bool = False,
+) -> int:
+    """Find the attention heads that a model needs least for a task, and cut them out.
+
+    Importance is measured on your own rows, and what is left without the heads on the rows of --eval: the rows that
+    chose the heads flatter the choice. Without --output nothing is written: the table tells what would be lost. With
+    it, the heads are cut out of the weights; the folder is a smaller checkpoint that loads everywhere ours do, and
+    `glass train --model` can train it further.
+
+    examples:
+      glass prune text-classification ./sst2 --data train.tsv --eval dev.tsv --curve
+      glass prune text-classification ./sst2 --data train.tsv --eval dev.tsv --share 0.3 -o ./sst2-small
+      glass prune sentence-similarity ./all-MiniLM-L6-v2 --data stsb.tsv --option full_score=5 --method ablation --json
+
+    Args:
+        task: A task such as text-classification.
+        model: A folder or a hub name.
+        data: Rows with answers, on which importance is measured: txt, csv, tsv, jsonl, json, conll or parquet.
+        eval: Other rows with answers, on which the curve and the table are measured; those of --data if not given.
+        output: The folder for the smaller model.
+        share: How many of all heads to do without, as a share of them.
+        method: How importance is measured: by the gradient, or by leaving out each head in turn, which takes longer.
+        rows: How many of the rows of --data to use.
+        curve: Also tell what is left without 0, 10, ... 50 percent of the heads.
+        option: An option of the task, as [options] of a recipe has it. Can be given several times.
+        column: Which of the file's columns to read as what: text=sentence. Can be given several times; then only these
+            columns are read.
+        format: The format, if the suffix does not tell it.
+        header: Whether the first line of a csv or tsv file names its columns.
+        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
+        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
+        json: Print JSON.
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"--share must be at least 0 and below 1, got {share}")
+    if rows < 1:
+        raise InputError(f"--rows must be 1 or more, got {rows}")
+    if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise InputError(f"--output {output} exists and is not empty")
+    from ...explain.analysis import head_importance as importance
+    from ...tasks.registry import task_class
+    from ...train.checkpoint import write_model
+
+    kind = task_class(task)
+    files = [Reading(file, column, format, header, delimiter, quotes) for file in (data, eval) if file]
+    read, *others = [file.rows(kind.columns.all) for file in files]
+    whole = kind.from_pretrained(model, **read_options(task, option))
+    whole.refuse_untrained()
+    pruned = kind.from_pretrained(model, **read_options(task, option))
+    measured_on = list(islice(read, rows))
+    judged_on = list(others[0]) if others else measured_on
+    if not judged_on:
+        raise InputError(f"--eval {eval} has no rows")
+    found = importance.head_importance(pruned, measured_on, method, progress=True)
+    chosen = importance.least_important(found, round(share * len(found)))
+    points = importance.ablation_curve(pruned, judged_on, found) if curve else []
+    importance.prune(pruned.model, chosen)
+    told = measured({"before": whole, "after": pruned}, judged_on)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        write_model(output, pruned)
+    if json:
+        values = {
+            "method": method,
+            "rows": len(measured_on),
+            "eval_rows": len(judged_on),
+            "importance": [[*head, value] for head, value in found.items()],
+            "curve": [{"without": p.without, "share": p.share, **p.measures} for p in points],
+            "cut": [list(head) for head in chosen],
+            **told,
+            "output": None if output is None else str(output),
+        }
+        print_json(values)
+        return 0
+    show_importance(found, chosen)
+    if points:
+        show_curve(points)
+    show_change(told)
+    if output is not None:
+        print(f"wrote {output}")
+    if not eval:
+        print("measured on the rows that chose the heads; --eval FILE measures on others")
+    return 0
+
+
+def measured(tasks: dict[str, Task], rows: list[Any]) -> dict[str, dict[str, float]]:
+    """Size, loss, metrics, and how many rows each answers in a second.
+
+    They take turns, for a machine is not equally fast at all times.
+    """
+    from ...tasks.inference import answers
+    from ...train.evaluation import evaluate
+
+    found = {name: evaluate(task, rows) for name, task in tasks.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    while sum(map(sum, seconds.values())) < ENOUGH or min(map(len, seconds.values())) < TIMED:
+        for name, task in tasks.items():
+            started = time.perf_counter()
+            for _ in answers(task, rows):
+                pass
+            seconds[name].append(time.perf_counter() - started)
+    told = {}
+    for name, task in tasks.items():
+        found[name].pop("rows", None)
+        speed = {"rows_per_second": len(rows) / min(seconds[name])}
+        told[name] = {"parameters": task.model.num_parameters(), **found[name], **speed}
+    return told
+
+
+def show_importance(found: dict[Head, float], chosen: list[Head]) -> None:
+    """A row for each attention, a column for each head by its number; heads that were cut earlier stay empty."""
+    print_heading("importance of heads, the layers from top to bottom")
+    columns = range(max(head.head for head in found) + 1)
+    by_layer: dict[tuple[int, str], dict[int, str]] = {}
+    for head, value in found.items():
+        mark = "*" if head in chosen else ""
+        by_layer.setdefault((head.layer, head.kind), {})[head.head] = f"{value:.2e}{mark}"
+    rows = [
+        (layer if kind == "attention" else f"{layer} cross", *(cells.get(number, "") for number in columns))
+        for (layer, kind), cells in by_layer.items()
+    ]
+    print_table(("layer", *map(str, columns)), rows, right=range(1, len(columns) + 1))
+    print(f"* the {len(chosen)} of {len(found)} heads that are needed least")
+
+
+def show_curve(points: list[Point]) -> None:
+    print_heading("without the least important heads")
+    names = [name for name in points[0].measures if name != "rows"]
+    cells = [(p.without, f"{p.share:.0%}", *(f"{p.measures[name]:.4f}" for name in names)) for p in points]
+    print_table(("heads", "share", *names), cells, right=range(len(names) + 2))
+
+
+def show_change(told: dict[str, dict[str, float]]) -> None:
+    print_heading("before and after")
+    names = list(told["before"])
+    rows = [(when, *(shown(name, values[name]) for name in names)) for when, values in told.items()]
+    print_table(("", *names), rows, right=range(1, len(names) + 1))
+
+
+def shown(name: str, value: float) -> str:
+    return f"{value:,}" if name == "parameters" else f"{value:,.1f}" if name == "rows_per_second" else f"{value:.4f}"

@@ -1,0 +1,186 @@
+"""`glass search`: the texts of a corpus that are most like a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from ...errors import DamagedFileError, DataError, InputError
+from ..output.answer_table import short
+from ..output.terminal import print_heading, print_json, print_table
+from ..rows.input_rows import Reading, items_of
+from .embed import load, task_of, write_vectors
+
+if TYPE_CHECKING:
+    import numpy
+
+    from ...data.file_row import Row
+    from ...data.readers import Rows
+    from ...tasks.sentences.sentence_encoder import SentenceEncoder
+
+CHECKED = 8  # texts whose vectors are computed again to see that an index belongs to its corpus and model
+ROUNDING = 1e-3  # how far such a vector may be away, as a part of its length
+
+
+def search(
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    corpus: Positional[Annotated[str, arg(metavar="CORPUS")]],
+    queries: Positional[Annotated[tuple[str, ...], arg(metavar="QUERY")]],
+    /,
+    *,
+    top_k: Annotated[int, arg(metavar="N", aliases=["-k"])] = 5,
+    index: Annotated[str, arg(metavar="FILE")] = "",
+    column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
+    format: Annotated[str, arg(metavar="FORMAT")] = "",
+    header: Literal["guess", "yes", "no"] = "guess",
+    delimiter: Annotated[str, arg(metavar="CHARACTER")] = "",
+    quotes: Literal["guess", "yes", "no"] = "guess",
+    restart: bool = False,
+    device: Annotated[str | None, arg(metavar="DEVICE")] = None,
+    json: bool = False,
+) -> int:
+    """Find the texts of a file that mean most nearly what a query means.
+
+    MODEL is a Sentence-BERT folder. With --index the vectors of the corpus are kept in a .npy file, which is made at
+    the first search and read at the next ones.
+
+    examples:
+      glass search ./all-MiniLM-L6-v2 questions.txt "How do I get a new password?"
+      glass search ./all-MiniLM-L6-v2 news.csv "storms at sea" "elections" --column text=title -k 3
+      glass search ./all-MiniLM-L6-v2 questions.txt "lost card" --index questions.npy --json
+
+    Args:
+        model: A checkpoint folder or a name on the hub.
+        corpus: The file of texts to search: txt, csv, tsv, jsonl, json or parquet.
+        queries: What to look for, each on its own. Put -- before one that starts with a dash.
+        top_k: How many texts to show for each query.
+        index: A .npy file with the vectors of the corpus, made if it is not there.
+        column: Which of the file's columns holds the texts: text=title.
+        format: The format, if the suffix does not tell it.
+        header: Whether the first line of a csv or tsv file names its columns.
+        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
+        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
+        restart: Make the index anew.
+        device: Where to compute, such as cpu or cuda.
+        json: Print JSON.
+    """
+    if not queries:
+        raise InputError("give a query to search for")
+    if top_k < 1:
+        raise InputError(f"--top-k must be 1 or more, got {top_k}")
+    if restart and not index:
+        raise InputError("--restart is for --index with a file")
+    if index and corpus == "-":
+        raise InputError("standard input is read once and has no --index")
+    reading = Reading(corpus, column, format, header, delimiter, quotes)
+    rows = reading.rows(["text"])
+    encoder = load(model, device)
+    if index:
+        if restart or not Path(index).exists():
+            make_index(encoder, rows, index, {"model": model, **reading.settings()}, restart)
+        hits = search_index(encoder, rows, queries, top_k, Path(index))
+    else:
+        hits = encoder.search(list(queries), good(rows), top_k)
+    if json:
+        print_json([{"query": query, "hits": told(found)} for query, found in zip(queries, hits, strict=True)])
+    else:
+        print_hits(queries, hits)
+    return 0
+
+
+def good(rows: Rows) -> Iterator[Row]:
+    """The rows of the corpus; a bad one raises."""
+    for item in items_of(rows):
+        if isinstance(item, DataError):
+            raise item
+        yield item
+
+
+def told(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"row": hit["corpus_id"], "score": hit["score"], "text": hit["text"]} for hit in hits]
+
+
+def print_hits(queries: Sequence[str], hits: list[list[dict[str, Any]]]) -> None:
+    for number, (query, found) in enumerate(zip(queries, hits, strict=True)):
+        if number:
+            print()
+        print_heading(short(query))
+        lines = [
+            (place, f"{hit['score']:.4f}", hit["corpus_id"], short(hit["text"])) for place, hit in enumerate(found, 1)
+        ]
+        print_table(("#", "score", "row", "text"), lines, right=(0, 1, 2))
+
+
+# --- with an index ----------------------------------------------------------------------------------------------------
+
+
+def make_index(encoder: SentenceEncoder, rows: Rows, index: str, about: dict[str, Any], restart: bool) -> None:
+    """Write the vectors of the corpus, with the prompt for what is searched if the model has one."""
+    from ...tasks.sentences.sentence_encoder import DOCUMENT
+    from ..rows.npy_file import check_name
+
+    check_name(index)
+    name = encoder.prompt_for(DOCUMENT, {}).get("prompt_name")
+    about = {**about, "prompt_name": name, "normalize": False}
+    write_vectors(task_of(encoder, name), rows, index, about, restart, None)
+
+
+def search_index(
+    encoder: SentenceEncoder, rows: Rows, queries: Sequence[str], top_k: int, index: Path
+) -> list[list[dict[str, Any]]]:
+    """Search the vectors of a file; the texts are read for what was found, and to see that they belong to it."""
+    vectors = open_vectors(index, encoder.get_sentence_embedding_dimension())
+    hits = encoder.search(list(queries), vectors, top_k)
+    checked = range(0, len(vectors), max(1, len(vectors) // CHECKED))
+    wanted = {hit["corpus_id"] for found in hits for hit in found} | set(checked)
+    task = task_of(encoder, None)
+    texts, number = {}, -1
+    for number, row in enumerate(good(rows)):
+        if number in wanted:
+            texts[number] = task.read(row)["text"]
+    if number + 1 != len(vectors):
+        raise stale(index, f"it has {len(vectors):,} vectors and the corpus {number + 1:,} texts")
+    paths = [source.path for source in rows.sources if source.path is not None]
+    if any(path.stat().st_mtime > index.stat().st_mtime for path in paths):
+        raise stale(index, "it is older than the corpus")
+    again = encoder.encode_document([texts[place] for place in checked])
+    if not alike(vectors[list(checked)], again, encoder.similarity_fn_name == "cosine"):
+        raise stale(index, "its vectors are not those that this model gives to these texts")
+    return [[{**hit, "text": texts[hit["corpus_id"]]} for hit in found] for found in hits]
+
+
+def open_vectors(index: Path, width: int) -> numpy.ndarray:
+    """The vectors of a .npy file, mapped and not read."""
+    import numpy
+
+    from ...checkpoints.files import reason_of
+
+    try:
+        vectors = numpy.load(index, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        why = reason_of(error) if isinstance(error, OSError) else "it is damaged, or none"
+        raise DamagedFileError(f"{index} cannot be read as a .npy file: {why}") from None
+    if not isinstance(vectors, numpy.ndarray) or vectors.ndim != 2 or vectors.dtype != numpy.float32:
+        raise DamagedFileError(f"{index} does not hold vectors in float32")
+    if vectors.shape[1] != width:
+        raise stale(index, f"its vectors have {vectors.shape[1]} numbers and those of the model {width}")
+    return vectors
+
+
+def alike(held: numpy.ndarray, again: numpy.ndarray, only_directions: bool) -> bool:
+    """Whether vectors are the same but for rounding."""
+    import numpy
+
+    if only_directions:
+        held, again = (each / numpy.linalg.norm(each, axis=1, keepdims=True).clip(1e-12) for each in (held, again))
+    away = numpy.linalg.norm(held - again, axis=1)
+    return bool((away <= ROUNDING * numpy.linalg.norm(again, axis=1).clip(1e-12)).all())
+
+
+def stale(index: Path, reason: str) -> InputError:
+    return InputError(
+        f"{index} is no index of this corpus by this model: {reason}; name another file, or let --restart replace it"
+    )

@@ -1,0 +1,73 @@
+"""`glass see`: the attention of a model on a text, as one page that opens anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from ...errors import InputError
+from ..output.terminal import print_json, size
+
+
+def see(
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    text: Positional[Annotated[str, arg(metavar="TEXT")]],
+    /,
+    *,
+    pair: Annotated[str, arg(metavar="TEXT")] = "",
+    output: Annotated[Path, arg(metavar="PAGE", aliases=["-o"])] = Path("attention.html"),
+    layer: Annotated[int | None, arg(metavar="N")] = None,
+    head: Annotated[int | None, arg(metavar="N")] = None,
+    language: Literal["en", "zh"] = "en",
+    json: bool = False,
+) -> int:
+    """Write a page that shows the attention of every head of a model on a text.
+
+    One file without a network: all heads, lines between tokens, a heat-map with values, and for short texts the queries
+    and keys behind them. `glass explore` shows more.
+
+    examples:
+      glass see ./bert-base-uncased "The cat sat on the mat."
+      glass see ./bert-base-uncased "The cat sat." --pair "It was tired." -o page.html
+      glass see ./gpt2 "Once upon a time" --layer 5 --head 1 --json
+
+    Args:
+        model: A checkpoint folder or a name on the hub.
+        text: The text to read.
+        pair: A second text, for models that read pairs; for an encoder-decoder what it writes, its own text otherwise.
+        output: The page to write.
+        layer: The layer that is shown first.
+        head: The head that is shown first.
+        language: The language of the page.
+        json: Print JSON.
+    """
+    if output.is_dir() or not output.parent.is_dir():
+        raise InputError(f"--output {output}: name a page such as page.html in a folder that exists")
+    from ...explain.pages.bertviz_views import page_of_reading
+    from ...explain.subject import Subject
+
+    subject = Subject.load(model)
+    reading = subject.read(text, pair)
+    page = page_of_reading(reading, layer=layer, heads=None if head is None else [head], language=language)
+    path = page.save(output)
+    heads: dict[int, list[int]] = {}
+    for part in reading.parts.values():
+        heads = subject.heads_of_part(part) | heads
+    told = {
+        "page": str(path),
+        "bytes": path.stat().st_size,
+        "tokens": reading.tokens,
+        "layers": len(heads),
+        "heads": [len(each) for _, each in sorted(heads.items())],
+    }
+    if json:
+        print_json(told)
+    else:
+        print(f"{path}: {counted(len(heads), 'layer')}, {counted(len(reading), 'token')}, {size(told['bytes'])}")
+    return 0
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

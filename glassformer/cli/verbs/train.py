@@ -1,0 +1,144 @@
+"""`glass train`: a task from the command line, or a recipe in a TOML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from ...errors import InputError
+from ..output.terminal import print_json
+
+if TYPE_CHECKING:
+    from ...train.result import TrainResult
+
+OWN = ("set", "resume", "print-config", "check-resume", "json", "help")
+STOPPED = {"SIGTERM": 143, "SIGINT": 130}
+
+
+def train(
+    what: Positional[Annotated[str, arg(metavar="TASK|RECIPE.toml")]],
+    /,
+    *,
+    set: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = (),
+    resume: bool = False,
+    print_config: bool = False,
+    check_resume: bool = False,
+    json: bool = False,
+) -> int:
+    """Train a model for a task, from the command line or from a recipe; it can be stopped and goes on exactly.
+
+    Every field of a recipe is an option: --model, --data (the rows to learn from), --eval, --output-dir,
+    --learning-rate, --data.columns.text=sentence, --options.truncation=true, ... --print-config shows all of them.
+    Under torchrun the same command trains with several processes.
+
+    examples:
+      glass train text-classification --model ./bert-base-uncased --data train.tsv --eval dev.tsv --output-dir run
+      glass train translation --model new:transformer --tokenizer new:bpe --data.train.source train.de \\
+        --data.train.target train.en --output-dir de-en
+      glass train recipes/classify.toml --train.learning_rate=1e-5 --print-config
+      glass train recipes/classify.toml --resume
+      torchrun --nproc-per-node 2 -m glassformer.cli.main train recipes/classify.toml
+
+    Args:
+        what: A task such as text-classification, or a TOML file.
+        set: A field of the recipe; --FIELD=VALUE is the same.
+        resume: Go on from the newest checkpoint in the output folder, if there is one.
+        print_config: Print the complete recipe and end; what is needed and not given yet stands there as "...".
+        check_resume: Prove that resuming is exact: train six steps with and without a break, and compare every bit.
+        json: Print the result as JSON.
+    """
+    from ...train.recipes.recipe import fill_in, make_recipe, put_all
+    from ...train.recipes.recipe_text import as_toml, read_recipe
+
+    is_file = what.endswith(".toml")
+    if not is_file and Path(f"{what}.toml").exists():
+        raise InputError(f"there is no task {what!r}; the recipe is called {what}.toml")
+    values = read_recipe(Path(what)) if is_file else {"task": what}
+    put_all(values, set)
+    if print_config:
+        fill_in(values)
+    recipe = make_recipe(values, what if is_file else "the command line")
+    if print_config:
+        print(as_toml(recipe), end="")
+        return 0
+    if check_resume:
+        return prove(recipe, json)
+
+    from ...train.checkpoint import refuse_used
+    from ...train.recipes.build import build
+
+    refuse_used(Path(recipe.train.output_dir), resume)  # before rows and weights are read
+    trainer = build(recipe)
+    result = trainer.train(resume=resume)
+    if not trainer.ranks.leads:
+        return STOPPED.get(result.stopped_by or "", 0)
+    if json:
+        print_json(vars(result))
+    elif result.stopped_by in STOPPED:
+        print(f"stopped by {result.stopped_by} at step {result.step:,} of {result.total_steps:,}; --resume goes on")
+    else:
+        tell_end(result, recipe.train.output_dir)
+    return STOPPED.get(result.stopped_by or "", 0)
+
+
+def tell_end(result: TrainResult, folder: str) -> None:
+    """What was trained, and how good it is."""
+    why = "" if result.stopped_by is None else f" ({result.stopped_by})"
+    steps = "1 step" if result.step == 1 else f"{result.step:,} steps"
+    print(f"trained {steps}{why}; the model is in {folder}")
+    if result.best is not None:
+        name, best = result.best["name"], result.best["value"]
+        kept = result.metrics.get(name, best)
+        told = "" if kept == best else f"; of the model that was kept: {kept:.4f}"
+        print(f"best {name}: {best:.4f} at step {result.best['step']:,}{told}")
+
+
+def prove(recipe, json: bool) -> int:
+    from ...train.distributed import speaks
+    from ...train.recipes.check_resume import check_resume
+
+    proof = check_resume(recipe)
+    if not speaks():
+        return 1 if proof.differing else 0
+    if json:
+        print_json(vars(proof))
+    elif proof.differing:
+        print(f"NOT exact: {', '.join(proof.differing[:8])} differ after a break at step {proof.broken_at}")
+    else:
+        print(
+            f"exact: {proof.steps} steps, and {proof.steps} with a break after {proof.broken_at}, give "
+            f"{proof.compared} tensors that are equal in every bit"
+        )
+    return 1 if proof.differing else 0
+
+
+def as_fields(arguments: Sequence[str], own: Sequence[str]) -> list[str]:
+    """Turn every option that is none of the verb's own into a field: --seed 3 and --seed=3 are --set seed=3.
+
+    >>> as_fields(["ner", "--train.seed", "3", "--resume", "--tensorboard", "--model=m"], OWN)
+    ['ner', '--set', 'train.seed=3', '--resume', '--set', 'tensorboard=true', '--set', 'model=m']
+    """
+    found: list[str] = []
+    waiting = list(arguments)
+    while waiting:
+        each = waiting.pop(0)
+        name, equals, value = each.removeprefix("--").partition("=")
+        if not each.startswith("--") or name.replace("_", "-") in own:
+            found.append(each)
+            if each == "--set" and waiting:
+                found.append(waiting.pop(0))
+            continue
+        if not equals:
+            value = "true" if not waiting or waiting[0].startswith("--") else waiting.pop(0)
+        found += ["--set", f"{name}={value}"]
+    return found
+
+
+def prepare(arguments: Sequence[str]) -> list[str]:
+    return as_fields(arguments, OWN)
+
+
+train.prepare = prepare  # type: ignore[attr-defined]

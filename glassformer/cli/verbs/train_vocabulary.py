@@ -1,0 +1,91 @@
+"""`glass train-vocabulary`: a new tokenizer from plain text."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from ...errors import InputError
+from ..output.terminal import print_json, size
+
+FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
+
+
+def train_vocabulary(
+    files: Positional[Annotated[tuple[Path, ...], arg(metavar="FILE")]],
+    /,
+    *,
+    output: Annotated[Path, arg(metavar="FOLDER")],
+    kind: Literal["wordpiece", "bpe", "unigram", "characters", "words"] = "wordpiece",
+    vocab_size: Annotated[int | None, arg(metavar="N")] = None,
+    min_frequency: Annotated[int | None, arg(metavar="N")] = None,
+    cased: bool = False,
+    overwrite: bool = False,
+    json: bool = False,
+) -> int:
+    """Make a new vocabulary from text files: WordPiece, byte-level BPE, Unigram, characters or whole words.
+
+    The same text always gives the same vocabulary. A folder of WordPiece or words is one that BertTokenizer reads, one
+    of characters is for GPT2Tokenizer.
+
+    examples:
+      glass train-vocabulary book.txt --output ./my-tokenizer --vocab-size 8000
+      glass train-vocabulary *.txt --output ./my-bpe --kind bpe
+      glass tokenize ./my-tokenizer "a text of yours"
+
+    Args:
+        files: Text files in UTF-8.
+        output: The folder to write; it is made if it is not there.
+        kind: Which kind of vocabulary.
+        vocab_size: How many tokens at most, special ones included; 30000 if not given, or (words) all there are.
+        min_frequency: How often a pair must occur to become a token (wordpiece, bpe); two times if not given. Of
+            characters and words, how often they must occur themselves.
+        cased: Keep capitals and accents (wordpiece); the other kinds always do.
+        overwrite: Replace a tokenizer that is in the folder already.
+        json: Print JSON.
+    """
+    from ... import train_tokenizer
+    from ... import train_vocabulary as train
+
+    if not files:
+        raise InputError("name at least one text file")
+    if cased and kind != "wordpiece":
+        raise InputError(f"--cased is for wordpiece; a {kind} vocabulary keeps capitals anyway")
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output} is a file; --output takes a folder")
+    taken = [name for name in FILES if (output / name).exists()]
+    if taken and not overwrite:
+        raise InputError(f"{output} holds {', '.join(taken)} already; --overwrite replaces it")
+
+    started = time.perf_counter()
+    try:
+        if kind in ("bpe", "unigram"):
+            trained = train(list(files), kind, vocab_size or 30000, min_frequency)
+            vocab = trained.vocab
+            written = trained.save(output)
+        else:
+            made = train_tokenizer(list(files), kind, vocab_size, min_frequency, False if cased else None)
+            vocab = made.vocab
+            written = made.save_pretrained(output)
+    except OSError as error:
+        raise InputError(f"{error.filename or output}: {(error.strerror or str(error)).lower()}") from None
+    seconds = time.perf_counter() - started
+
+    vocab_size = len(vocab) if vocab_size is None and kind in ("characters", "words") else vocab_size or 30000
+    read = sum(file.stat().st_size for file in files)
+    if json:
+        values = {"kind": kind, "tokens": len(vocab), "asked_for": vocab_size, "bytes_read": read, "seconds": seconds}
+        print_json({**values, "files": list(written)})
+        return 0
+    print(f"{len(vocab):,} tokens ({kind}) from {size(read)} of text in {seconds:.1f} s")
+    if len(vocab) < vocab_size:
+        print(f"The text has no more than that: {vocab_size:,} were asked for.")
+    elif len(vocab) > vocab_size:
+        print(f"A {kind} vocabulary cannot have fewer on this text: {vocab_size:,} were asked for.")
+    print("Longest: " + ", ".join(sorted(vocab, key=lambda token: (-len(token), token))[:6]))
+    for path in written:
+        print(f"  {path}")
+    return 0

@@ -1,0 +1,166 @@
+"""`glass translate`: texts in another language, and where the translator looked."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from ...errors import InputError
+from ..output.terminal import print_json
+
+if TYPE_CHECKING:
+    from ...tasks.generation.translation import Translation
+
+ON_A_PAGE = 20  # texts
+NOTES = {"truncated": "were cut", "unfinished": "ran out of room", "empty": "are empty, and stay so"}
+
+
+def translate(
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    texts: Positional[Annotated[tuple[str, ...], arg(metavar="TEXT")]] = (),
+    /,
+    *,
+    input: Annotated[str, arg(metavar="FILE")] = "",
+    beams: Annotated[int, arg(metavar="N")] = 1,
+    max_new_tokens: Annotated[int | None, arg(metavar="N")] = None,
+    truncation: bool = False,
+    page: Annotated[Path | None, arg(metavar="FILE.html")] = None,
+    picture: Annotated[Path | None, arg(metavar="FILE.png")] = None,
+    heads: Annotated[str | None, arg(metavar="KIND")] = None,
+    json: bool = False,
+) -> int:
+    """Translate texts, the lines of a file or those of standard input; a page or a picture shows the attention.
+
+    A line is written for every line that is read. Columns of tables are the work of `glass predict translation`.
+
+    examples:
+      glass translate ./de-en "Ein Hund schläft." --beams 5
+      glass translate ./de-en "Ein Hund schläft." --page look.html --picture look.svg
+      glass translate ./de-en "Ein Hund schläft." --picture heads.png --heads cross
+      glass translate ./de-en --input lines.de > lines.en
+      cat lines.de | glass translate ./de-en > lines.en
+
+    Args:
+        model: The folder of a trained encoder-decoder.
+        texts: What to translate; put -- before one that starts with a dash. None: the lines of standard input.
+        input: A file whose lines to translate, also packed (.gz); - is standard input.
+        beams: How many continuations to follow at once; 1 takes the best word each time.
+        max_new_tokens: How many tokens a translation may have.
+        truncation: Cut texts that are longer than the model, which are refused otherwise.
+        page: Write a page with all attentions of each text, of the first 20 if there are more.
+        picture: Write a picture (.png or .svg) of the first text's alignment.
+        heads: With --picture: each layer and head of one kind, cross, encoder or decoder, in place of the mean.
+        json: Print JSON.
+    """
+    from ...tasks.generation.translation import Translation
+
+    check_looks(page, picture, heads)
+    rows = rows_of(texts, input)
+    settings: dict[str, Any] = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
+    settings["split_special_tokens"] = not texts  # a file may come from anyone
+    task = Translation.from_pretrained(model, num_beams=beams, truncation=truncation, **settings)
+    found: list[dict[str, Any]] = []
+    counts, looked_at, count = dict.fromkeys(NOTES, 0), [], 0
+    for text, answer in translated(task, rows):
+        count += 1
+        for name in NOTES:
+            counts[name] += bool(answer.get(name))
+        if not answer.get("empty") and len(looked_at) < ON_A_PAGE:
+            looked_at.append(text)
+        if json:
+            found.append({"source": text, **answer})
+        else:
+            print(answer["translation_text"])
+    if json:
+        print_json(found)
+    for name, told in NOTES.items():
+        if counts[name] and not json:
+            note(f"{counts[name]} of {count} texts {told}")
+    if page is not None or picture is not None:
+        show(task, looked_at, page, picture, heads)
+    return 0
+
+
+def check_looks(page: Path | None, picture: Path | None, heads: str | None) -> None:
+    """Refuse a page or a picture that could not be written, before anything is translated."""
+    if page is not None and (page.is_dir() or not page.parent.is_dir()):
+        raise InputError(f"--page {page}: name a page such as look.html in a folder that exists")
+    if picture is not None:
+        from ...explain.pages.image_files import checked_path, pyplot
+
+        checked_path(picture)
+        pyplot()
+    if heads is not None:
+        from ...explain.analysis.alignment import checked
+
+        if picture is None:
+            raise InputError("--heads tells what is in the picture: give --picture too")
+        checked(heads)
+
+
+def rows_of(texts: tuple[str, ...], input: str) -> Iterable[dict[str, str]]:
+    """What to translate; a row of a file knows its place there."""
+    from ...data.readers import read_rows
+
+    if texts and input:
+        raise InputError("give texts, or --input with a file of lines, not both")
+    if texts:
+        for text in texts:
+            if Path(text).suffix and Path(text).is_file():
+                note(f"{text} is translated as a text; --input {text} translates the lines of that file")
+        return [{"source": text} for text in texts]
+    if not input and sys.stdin.isatty():
+        note("translating the lines that you type; Ctrl-D ends")
+    return (row.but({"source": row["text"]}) for row in read_rows(input or "-", format="txt"))
+
+
+def translated(task: Translation, rows: Iterable[dict[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every text and its answer, as soon as it is there; an empty line has an empty one, so that lines keep their
+    places."""
+    from ...tasks.inference import answers
+
+    waiting: deque[str] = deque()
+
+    def full() -> Iterator[dict[str, str]]:
+        for row in rows:
+            waiting.append(row["source"])
+            if row["source"].strip():
+                yield row
+
+    def before_the_next() -> Iterator[tuple[str, dict[str, Any]]]:
+        while waiting and not waiting[0].strip():
+            yield waiting.popleft(), {"translation_text": "", "empty": True}
+
+    for answer in answers(task, full()):
+        yield from before_the_next()
+        yield waiting.popleft(), answer
+    yield from before_the_next()
+
+
+def note(words: str) -> None:
+    print(f"glass: note: {words}", file=sys.stderr)
+
+
+def show(task: Translation, texts: list[str], page: Path | None, picture: Path | None, heads: str | None) -> None:
+    """Write what was asked for about the attention."""
+    from ...explain.analysis.alignment import align
+    from ...explain.pages.alignment_page import write_alignments
+    from ...explain.pages.image_files import draw_alignment, draw_heads
+
+    if not texts:
+        raise InputError("there is no text whose attention could be shown")
+    seen = [align(task, text) for text in (texts if page is not None else texts[:1])]
+    if page is not None:
+        write_alignments(seen, page)
+        print(f"glass: the attentions are in {page}", file=sys.stderr)
+    if picture is not None:
+        if heads is None:
+            draw_alignment(seen[0], picture)
+        else:
+            draw_heads(seen[0], heads, picture)
+        print(f"glass: the picture is {picture}", file=sys.stderr)

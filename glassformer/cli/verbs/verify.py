@@ -1,0 +1,75 @@
+"""`glass verify`: whether a checkpoint still gives the numbers that it should give, layer by layer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from ...errors import InputError
+from ..output.terminal import print_json, print_table
+
+TOLERANCE = 1e-4
+
+
+def verify(
+    folder: Positional[Annotated[str, arg(metavar="FOLDER")]],
+    texts: Positional[Annotated[tuple[str, ...], arg(metavar="TEXT")]] = (),
+    /,
+    *,
+    record: bool = False,
+    tolerance: Annotated[float, arg(metavar="X")] = TOLERANCE,
+    json: bool = False,
+) -> int:
+    """Compare a checkpoint's ids and outputs with recorded ones, or with transformers, layer by layer.
+
+    A folder that holds reference.json and reference.safetensors, as --record writes them, is held against these.
+    Otherwise the same texts go through glassformer and an installed transformers. A difference is the largest one of
+    all positions, as a part of the largest value if that is above 1. Ends with 1 if one is beyond the tolerance.
+
+    examples:
+      glass verify ./bert-base-uncased
+      glass verify ./my-model --record
+      glass verify ./my-model --tolerance 1e-5 --json
+
+    Args:
+        folder: A checkpoint folder, or a hub name that is in the cache.
+        texts: Your own texts, for --record and for transformers; some are built in.
+        record: Write the reference files into the folder instead of comparing.
+        tolerance: The largest difference that is allowed.
+        json: Print JSON.
+    """
+    from ...checkpoints.hub import find_folder
+    from ..checks.reference_outputs import (
+        compare_with_recorded,
+        compare_with_transformers,
+        has_reference,
+        write_reference,
+    )
+
+    if not tolerance > 0:
+        raise InputError(f"--tolerance must be above 0, got {tolerance}")
+    found = find_folder(folder, files=(), local_files_only=True)
+    if record:
+        told = write_reference(found, texts)
+        print_json(told) if json else print("{folder}: {tensors} tensors of {texts} texts recorded".format(**told))
+        return 0
+    if has_reference(found):
+        if texts:
+            raise InputError(f"{found} has a reference with texts of its own; give none, or --record others")
+        comparison = compare_with_recorded(found)
+    else:
+        comparison = compare_with_transformers(found, texts)
+    values = comparison.to_dict(tolerance)
+    if json:
+        print_json(values)
+        return int(not values["agrees"])
+    print(f"{found} ({values['model_class']}) against {values['against']}")
+    print(f"token ids: {'the same' if values['same_ids'] else 'NOT the same'}, {values['tokens']} tokens")
+    rows = [
+        (each["name"], f"{each['difference']:.1e}", f"{each['largest']:.3g}", "ok" if each["agrees"] else "beyond")
+        for each in values["values"]
+    ]
+    print_table(("", "largest difference", "largest value", ""), rows, right=(1, 2))
+    print(f"{'agrees' if values['agrees'] else 'does NOT agree'} within {tolerance:g}")
+    return int(not values["agrees"])

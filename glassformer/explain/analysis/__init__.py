@@ -1,0 +1,1 @@
+"""Numbers computed from what happened inside a model: measures, attribution, importance, comparisons."""

@@ -1,0 +1,152 @@
+"""Which tokens an answer rests on, in four ways that measure four different things.
+
+None of them is the explanation: gradients tell how the answer would change with tiny changes of the word vectors,
+occlusion how it changes when a token is hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...errors import InputError, nearest
+from ...models.outputs import BodyOutput
+from ..reading import Reading, Words
+
+STEPS = 32  # of the path of integrated gradients
+ROWS = 16  # sequences that are read at once
+
+METHODS = {  # name -> what its number is
+    "saliency": "length of the gradient at the word vector: how sensitive the answer is to it, without a direction",
+    "input-x-gradient": "word vector times gradient: a first guess of what the token adds or takes away",
+    "integrated-gradients": "gradients summed along the way from a hidden text: together they add up to the change",
+    "occlusion": "how much lower the answer is when the token is hidden",
+}
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """A number for each token, and what they are about."""
+
+    method: str
+    target: str  # what the answer is, in words
+    word: str  # the word or label that was asked about; nothing for a model without a head
+    value: float  # the answer itself
+    tokens: list[str]
+    scores: list[float]
+    source: int  # how many of the tokens are the source's; the others are the target's, or all there are
+    hidden: str  # the token that stands for one that is hidden; special tokens are never hidden
+    gap: float | None = None  # integrated gradients: how far the sum is from the change it should add up to
+
+
+def attribute(reading: Reading, method: str, position: int = -1, target: int | None = None) -> Attribution:
+    """How much each token has to do with an answer.
+
+    The answer is the log-probability of the word `target` at `position` (the likeliest if None), or the score of a
+    label, or, for a model without a head, the last vector at `position`: how far it goes in the direction in which it
+    goes now. (Its length alone says little, for a LayerNorm makes all of them about equally long.)
+    """
+    if method not in METHODS:
+        raise InputError(f"there is no method {method!r}{nearest(method, METHODS)}; there are {', '.join(METHODS)}")
+    score, said, word = answer_of(reading, reading.place(position), target)
+
+    def answer(vectors: Tensor) -> Tensor:
+        """B T C -> B"""
+        with reading_vectors(reading, vectors):
+            return score(reading.subject.forward(reading, copies=len(vectors)))
+
+    words = torch.cat([each.table.weight[each.side.ids] for each in reading.words]).detach()  # T C
+    hidden = torch.cat([hidden_vectors(each) for each in reading.words]).detach()
+    value = answer(words[None]).item()
+    gap = None
+    if method == "occlusion":
+        scores = value - occluded(answer, words, hidden)
+    elif method == "integrated-gradients":
+        steps = (torch.arange(STEPS) + 0.5) / STEPS
+        scores = ((words - hidden) * mean_gradient(answer, words, hidden, steps)).sum(-1)
+        gap = (scores.sum() - (value - answer(hidden[None]).item())).item()
+    else:
+        gradient = mean_gradient(answer, words, hidden, torch.ones(1))
+        scores = gradient.norm(dim=-1) if method == "saliency" else (words * gradient).sum(-1)
+    sides = [each.side for each in reading.words]
+    tokens, source = [token for side in sides for token in side.tokens], sum(len(side.ids) for side in sides[:-1])
+    hiding = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(nothing_in(each)) for each in reading.words)
+    return Attribution(method, said, word, value, tokens, scores.tolist(), source, ", ".join(hiding), gap)
+
+
+def answer_of(reading: Reading, place: int, target: int | None) -> tuple[Callable[[BodyOutput], Tensor], str, str]:
+    """(runs over the text -> B answers, what they are, the word that they are about)"""
+    subject, at = reading.subject, f"{place} ({reading.tokens[place]})"
+    if subject.kind == "none":
+        direction = F.normalize(reading.hidden[-1][place], dim=0)
+        return lambda body: body.last_hidden_state[:, place] @ direction, f"last vector at {at}, along itself", ""
+    is_label = subject.kind in ("label", "tag")
+
+    def scores(body: BodyOutput) -> Tensor:
+        """B V, or B L"""
+        found = subject.scores(reading, body, place)
+        return found if is_label else found.log_softmax(-1)
+
+    with torch.no_grad():
+        known = scores(reading.body)[0]
+    if target is not None and not 0 <= target < len(known):
+        raise InputError(f"there are answers 0 to {len(known) - 1}, got {target}")
+    chosen = int(known.argmax()) if target is None else target
+    (word,) = subject.names([chosen])
+    said = {
+        "label": f"score of the label {word}",
+        "tag": f"score of the label {word} at {at}",
+        "mask": f"log-probability of {word} at {at}",
+        "next": f"log-probability of {word} behind {at}",
+    }[subject.kind]
+    return lambda body: scores(body)[:, chosen], said, word
+
+
+@contextmanager
+def reading_vectors(reading: Reading, vectors: Tensor) -> Iterator[None]:
+    """The runs inside the `with` read these vectors (B T C) in place of those of the words."""
+    parts = vectors.split([len(each.side.ids) for each in reading.words], dim=1)
+    with ExitStack() as undo:
+        for each, part in zip(reading.words, parts, strict=True):
+            undo.callback(each.table.register_forward_hook(lambda *_, part=part: part.flatten(0, 1)).remove)
+        yield
+
+
+def nothing_in(words: Words) -> int:
+    """The token that stands for one of which nothing is known: a mask, or the nearest thing that there is."""
+    names = ("mask_token_id", "unk_token_id", "pad_token_id", "eos_token_id")
+    found = [getattr(words.tokenizer, name) for name in names]
+    return next((i for i in found if i is not None), 0)
+
+
+def hidden_vectors(words: Words) -> Tensor:
+    """The vectors of tokens of which nothing is known; special tokens stay: T C"""
+    side, nothing = words.side, nothing_in(words)
+    return words.table.weight[[i if stays else nothing for i, stays in zip(side.ids, side.special, strict=True)]]
+
+
+def mean_gradient(answer: Callable[[Tensor], Tensor], words: Tensor, hidden: Tensor, steps: Tensor) -> Tensor:
+    """The mean gradient at places on the way from the hidden text to the words: T C"""
+    total = torch.zeros_like(words)
+    with torch.enable_grad():
+        for part in steps.to(words).split(ROWS):
+            vectors = (hidden + part[:, None, None] * (words - hidden)).requires_grad_()
+            (gradient,) = torch.autograd.grad(answer(vectors).sum(), vectors)
+            total += gradient.sum(0)
+    return total / len(steps)
+
+
+@torch.no_grad()
+def occluded(answer: Callable[[Tensor], Tensor], words: Tensor, hidden: Tensor) -> Tensor:
+    """The answer with each token hidden in turn: T"""
+    found = []
+    for places in torch.arange(len(words)).split(ROWS):
+        vectors = words.expand(len(places), -1, -1).clone()
+        vectors[torch.arange(len(places)), places] = hidden[places]
+        found.append(answer(vectors))
+    return torch.cat(found)

@@ -1,0 +1,172 @@
+"""Where a translator looks, as one page: no network, no script, and no text that could run as code."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import unicodedata
+import zlib
+from collections.abc import Iterable, Sequence
+from html import escape
+from os import PathLike
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ...checkpoints.files import write_atomically
+from ..analysis.alignment import KINDS, Alignment
+from .attention_page import hash_of, printable
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e21; --soft: #5c636b; --paper: #fff; --card: #f5f6f8; --bar: 47 111 181; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e8eaed; --soft: #a2a9b1; --paper: #15171a; --card: #1f2226; --bar: 110 168 232; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 75rem; padding: 1.5rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin: 0 0 .5rem; overflow-wrap: anywhere; }
+p, summary, figcaption { color: var(--soft); }
+section { background: var(--card); border-radius: .5rem; padding: 1rem 1.25rem; margin: 1.25rem 0; }
+.wide { overflow-x: auto; } table { border-collapse: separate; border-spacing: 2px; }
+th { font-weight: 400; font-size: .85rem; white-space: pre; }
+thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; padding: .3rem 0; }
+thead th.upright { writing-mode: horizontal-tb; transform: none; vertical-align: bottom; text-align: center; }
+tbody th { text-align: right; padding-right: .5rem; }
+td { width: 1.5rem; min-width: 1.5rem; height: 1.5rem; border-radius: 3px; text-align: center; font-size: .65rem; }
+.layer { display: flex; gap: 1rem; overflow-x: auto; padding: .5rem 0; }
+figure { margin: 0; } figcaption { font-size: .75rem; text-align: right; }
+svg { fill: var(--ink); font-size: 10px; } svg image { image-rendering: pixelated; }
+details { margin-top: .75rem; } summary { cursor: pointer; }
+"""
+SHADES = 21
+CELL, FONT, LETTERS = 14, 10, 14  # of the pictures of heads: a point, a letter, and how many letters of a word
+
+
+def shades() -> str:
+    """A class for each shade of a weight: a style in each cell would need a looser content policy."""
+    return "".join(f".w{i} {{ background: rgb(var(--bar) / {i / (SHADES - 1):.2f}); }}\n" for i in range(SHADES))
+
+
+def alignment_page(alignments: Iterable[Alignment], title: str = "Where the translator looks", note: str = "") -> str:
+    """One page without a network or a script; texts in it can never run as code."""
+    style = STYLE + shades()
+    policy = f"default-src 'none'; style-src '{hash_of(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{shown(title)}</title><style>{style}</style></head><body>",
+        f"<h1>{shown(title)}</h1>",
+        f"<p>{shown(note)}</p>" if note else "",
+        "<p>Each row is a word that was written; the deeper the colour, the more it looked at that word of the source "
+        "(last layer, mean of its heads). Below each table are all layers and heads.</p>",
+        *(section(alignment, number) for number, alignment in enumerate(alignments)),
+        "</body></html>",
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def write_alignments(alignments: Iterable[Alignment], path: str | PathLike[str], **words: str) -> Path:
+    """The page as a file."""
+    write_atomically(Path(path), alignment_page(alignments, **words))
+    return Path(path)
+
+
+def section(alignment: Alignment, number: int) -> str:
+    """One text: the mean of the last layer as a table, and beneath it every head."""
+    rows, columns = alignment.labels("cross")
+    head = "".join(f"<th{' class=upright' if is_square(token) else ''}>{shown(token)}</th>" for token in columns)
+    body = "".join(
+        f"<tr><th>{shown(token)}</th>{''.join(map(cell, weights))}</tr>"
+        for token, weights in zip(rows, alignment.mean.tolist(), strict=True)
+    )
+    views = "".join(
+        f"<details><summary>{words}</summary>{heads_of(alignment, kind, f'words-{number}-{kind}')}</details>"
+        for kind, words in KINDS.items()
+        if len(alignment.weights(kind))
+    )
+    title = f"{shown(alignment.text)} &rarr; {shown(alignment.written)}"
+    table = f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<section><h2>{title}</h2><div class="wide">{table}</div>{views}</section>'
+
+
+def is_square(token: str) -> bool:
+    """Whether a token is written in characters as wide as high, which are read upright.
+
+    >>> is_square("汤姆"), is_square(" läuft")
+    (True, False)
+    """
+    return any(unicodedata.east_asian_width(letter) in "WF" for letter in token)
+
+
+def shown(text: str) -> str:
+    """Text as a page may hold it: it is never read as code."""
+    return escape(printable(text))
+
+
+def cell(weight: float) -> str:
+    shade = round(max(0.0, min(1.0, weight)) * (SHADES - 1))
+    return f'<td class="w{shade}" title="{weight:.3f}"></td>'
+
+
+def heads_of(alignment: Alignment, kind: str, name: str) -> str:
+    """Every head of one kind of attention, a line for each layer; their words are written once and used by all."""
+    weights, (rows, columns) = alignment.weights(kind), alignment.labels(kind)
+    left, top = (max(map(width_of, words)) + 4 for words in (rows, columns))
+    width, height = left + CELL * len(columns), top + CELL * len(rows)
+    words = f'<g id="{name}">{labels(rows, columns, left, top)}</g>'
+    lines = []
+    for layer, heads in enumerate(weights):
+        figures = []
+        for head, seen in enumerate(heads):
+            label, data = f"layer {layer}, head {head}", base64.b64encode(grey_png(seen)).decode()
+            figures.append(
+                f'<figure><svg width="{width}" height="{height}" role="img" aria-label="{label}">{words}'
+                f'<image x="{left}" y="{top}" width="{width - left}" height="{height - top}" '
+                f'preserveAspectRatio="none" href="data:image/png;base64,{data}"/></svg>'
+                f"<figcaption>{label}</figcaption></figure>"
+            )
+            words = f'<use href="#{name}"/>'
+        lines.append(f'<div class="layer">{"".join(figures)}</div>')
+    return "".join(lines)
+
+
+def labels(rows: Sequence[str], columns: Sequence[str], left: int, top: int) -> str:
+    """The words beside a picture and, from below upwards unless their characters are square, those above it."""
+    drawn = [
+        f'<text x="{left - 4}" y="{top + CELL * i + CELL - 4}" text-anchor="end">{shown(brief(token))}</text>'
+        for i, token in enumerate(rows)
+    ]
+    for i, token in enumerate(columns):
+        x, y = left + CELL * i, top - 4
+        if is_square(token) and len(token) == 1:
+            place = f'x="{x + CELL / 2}" y="{y}" text-anchor="middle"'
+        else:
+            place = f'transform="translate({x + CELL - 4} {y}) rotate(-90)"'
+        drawn.append(f"<text {place}>{shown(brief(token))}</text>")
+    return "".join(drawn)
+
+
+def brief(token: str) -> str:
+    """A token that fits beside a small picture."""
+    return token if len(token) <= LETTERS else token[: LETTERS - 1] + "…"
+
+
+def width_of(token: str) -> int:
+    """About how wide a token is drawn."""
+    return sum(FONT if unicodedata.east_asian_width(letter) in "WF" else FONT * 2 // 3 for letter in brief(token))
+
+
+def grey_png(weights: Tensor) -> bytes:
+    """Weights as a picture of one grey point each, the darker the higher; written by hand, it needs no library."""
+    points = (255 - weights.clamp(0, 1) * 255).round().to(torch.uint8)
+    rows = b"".join(b"\0" + bytes(row) for row in points.tolist())
+    height, width = points.shape
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")

@@ -1,0 +1,91 @@
+"""What the explorer's page is told of models and of texts that they have read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..explain.addressing import SELF
+from ..explain.analysis import head_measures as measures
+from ..explain.encoder_decoder_subject import PairReading
+from ..explain.pages.bertviz_views import scale_of
+from ..explain.reading import Part, Reading
+from ..explain.subject import Subject
+
+SIDE = 48  # of the small pictures
+Overview = dict[str, tuple[dict[str, Any], bytes]]  # by the kind of attention: what is told of it, and its pictures
+
+
+def describe(subject: Subject) -> dict[str, Any]:
+    model = subject.model
+    return {
+        "name": subject.name,
+        "class": type(model).__name__,
+        "kind": subject.kind,
+        "function": subject.function,
+        "decoder": subject.is_decoder,
+        "heads": subject.heads,
+        "parameters": model.num_parameters(),
+        "mask": subject.tokenizer.mask_token,
+        "writes_beside": bool(model.config.is_encoder_decoder),
+    }
+
+
+def tokens_of(reading: Reading) -> dict[str, Any]:
+    return {
+        "tokens": reading.tokens,
+        "ids": reading.ids,
+        "special": reading.side.special,
+        "segments": reading.segments,
+        "source": reading.source._asdict() if isinstance(reading, PairReading) else None,
+    }
+
+
+@torch.no_grad()
+def overview(reading: Reading) -> Overview:
+    """Of every kind of attention: its tokens, its layers, its heads with their measures, and small pictures of them.
+
+    One layer at a time, so that memory stays small.
+    """
+    found = {}
+    for name, part in reading.parts.items():
+        heads, pictures, layers = [], [], {}
+        for layer, numbers in reading.subject.heads_of_part(part).items():
+            weights = reading.weights(layer, kind=part.kind)
+            values = measures.measure(weights, part.right.separators, within=part.kind == SELF)
+            pictures.append(measures.small(weights, SIDE))
+            layers[layer] = {"heads": numbers, "vectors": vectors_in(reading, part, layer)}
+            for slot, head in enumerate(numbers):
+                each = {key: of_heads[slot].item() for key, of_heads in values.items()}
+                heads.append({"layer": layer, "head": head, "measures": each})
+        rows, columns = pictures[0].shape[-2:]
+        about = {
+            "left": part.left._asdict(),
+            "right": part.right._asdict(),
+            "causal": part.is_causal,
+            "heads": heads,
+            "layers": layers,
+            "thumb": {"rows": rows, "columns": columns},
+        }
+        found[name] = about, b"".join(picture.cpu().numpy().tobytes() for picture in pictures)
+    return found
+
+
+def vectors_in(reading: Reading, part: Part, layer: int) -> dict[str, Any] | None:
+    """What there is to know of the queries and keys of a layer; None where the weights do not come from them."""
+    if not part.has_vectors:
+        return None
+    look = reading.look(layer, part.kind)
+    return {"scale": scale_of(look), "biased": look.score_bias is not None, "size": look.q.shape[-1]}
+
+
+def step_of(reading: Reading, place: int) -> dict[str, Any]:
+    """The words that stood to choose from before `place`, and how likely the one there was."""
+    chances = reading.logits(place - 1).float().softmax(-1) if place else None
+    if chances is None:
+        return {"probability": None, "others": []}
+    best = chances.topk(min(5, len(chances)))
+    names = reading.subject.names(best.indices.tolist())
+    others = [[name, p] for name, p in zip(names, best.values.tolist(), strict=True)]
+    return {"probability": chances[reading.ids[place]].item(), "others": others}

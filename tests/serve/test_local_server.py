@@ -1,0 +1,201 @@
+"""The local server: who is answered, what is served, and what becomes of bad questions."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import threading
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from glassformer.serve.explorer import PAGE
+from glassformer.serve.local_server import MOST_BYTES, LocalServer, files_of
+
+
+def ask(address: str, method: str, path: str, body: bytes | str | None = None, **headers: str):
+    """(status, headers, body)"""
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=20)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        connection.request(method, path, body, named)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+def question(address: str, name: str, value: object, **headers: str):
+    return ask(address, "POST", f"/api/{name}", json.dumps(value), **{"Content_Type": "application/json", **headers})
+
+
+def test_the_page_and_its_policy(explorer):
+    _, address = explorer
+    code, headers, body = ask(address, "GET", "/")
+    assert code == 200
+    assert b"explorer.js" in body
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", ["/explorer.js", "/arcs.js", "/style.css", "/explorer.css"])
+def test_every_module_is_served(explorer, path):
+    code, headers, _ = ask(explorer[1], "GET", path)
+    assert code == 200
+    assert headers["Content-Type"].startswith("text/")
+
+
+@pytest.mark.parametrize(
+    "path",
+    "/../local.py /..%2flocal.py /%2e%2e/%2e%2e/errors.py //etc/passwd /page/../../errors.py /x.js /. /index.html/.. "
+    "/api/read /explorer.py".split(),
+)
+def test_no_other_file_is_served(explorer, path):
+    assert ask(explorer[1], "GET", path)[0] == 404
+
+
+def test_foreign_hosts_and_origins_are_refused(explorer):
+    address = explorer[1]
+    own = urlsplit(address).netloc
+    assert ask(address, "GET", "/", Host="evil.example")[0] == 403
+    assert ask(address, "GET", "/", Host=f"evil.example:{own.split(':')[1]}")[0] == 403
+    assert question(address, "model", {}, Origin="http://evil.example")[0] == 403
+    assert question(address, "model", {}, Origin="null")[0] == 403
+    assert question(address, "model", {}, Origin=f"http://{own}")[0] == 200
+    assert question(address, "model", {}, Host=f"localhost:{own.split(':')[1]}")[0] == 200
+
+
+def test_it_listens_on_this_machine_only(explorer):
+    assert urlsplit(explorer[1]).hostname == "127.0.0.1"
+
+
+def test_bad_questions_are_refused(explorer):
+    address = explorer[1]
+    as_json = {"Content_Type": "application/json"}
+    assert ask(address, "POST", "/api/model", "{}", Content_Type="text/plain")[0] == 415
+    for body in ("{", "[]", "\xff", "[" * 100_000, '{"text": 1}'):
+        code, _, said = ask(address, "POST", "/api/read", body.encode("latin1"), **as_json)
+        assert (code, "error" in json.loads(said)) == (400, True), body[:20]
+    assert ask(address, "POST", "/api/nothing", "{}", **as_json)[0] == 404
+    assert ask(address, "PUT", "/", "x")[0] == 405
+    assert ask(address, "POST", "/api/read", None, **as_json, Content_Length=str(MOST_BYTES + 1))[0] == 413
+    assert ask(address, "POST", "/api/read", None, **as_json, Content_Length="-1")[0] == 413
+    assert ask(address, "POST", "/api/read", None, **as_json, Content_Length="x")[0] == 411
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "said"),
+    [
+        ("head", {"reading": 1, "layer": 99, "head": 0}, "layers 0 to 2"),
+        ("head", {"reading": 1, "layer": 0, "head": 99}, "heads 0 to 3"),
+        ("head", {"reading": 99, "layer": 0, "head": 0}, "read it again"),
+        ("head", {"reading": True, "layer": 0, "head": 0}, "whole number"),
+        ("predict", {"reading": 1, "position": 999}, "positions 0 to"),
+        ("predict", {"reading": 1, "temperature": 0}, "temperature must be"),
+        ("predict", {"reading": 1, "temperature": float("nan")}, "temperature must be"),
+        ("attribute", {"reading": 1, "method": "salience"}, "did you mean 'saliency'"),
+        ("change", {"reading": 1, "heads": {"0": [1]}}, "factors of heads"),
+        ("change", {"reading": 1, "skip": [7]}, "layers 0 to 2"),
+        ("change", {"reading": 1, "source": "so good", "layer": 0}, "name the places"),
+        ("tokens", {"text": "so " * 50_000}, "at most 100000 characters"),
+        ("read", {"text": "so " * 500}, "has 502 tokens, and this model reads at most 64"),
+        ("read", {"text": "so", "model": 7}, "model must be between"),
+        ("generate", {"text": "so"}, "does not write"),
+        ("lens", {"reading": 1, "positions": ["x"]}, "list of"),
+    ],
+)
+def test_wrong_values_are_told(explorer, name, asked, said):
+    if asked.get("reading") is not True and asked.get("reading") == 1:
+        asked = {**asked, "reading": json.loads(question(explorer[1], "read", {"text": "the cat sat"})[2])["reading"]}
+    code, _, body = question(explorer[1], name, asked)
+    assert code == 400
+    assert said in json.loads(body)["error"]
+
+
+def test_malformed_http_gets_no_500(explorer):
+    place = urlsplit(explorer[1])
+    for request in (
+        b"\x00\x01\x02\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET " + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
+    ):
+        with socket.create_connection((place.hostname, place.port), timeout=10) as connection:
+            connection.sendall(request)
+            answer = connection.recv(200)
+        code = answer.split()[1] if answer.startswith(b"HTTP/") else b"400"  # without a version there is no first line
+        assert code.startswith(b"4") or code == b"505", answer
+
+
+def test_a_crowd_is_turned_away_and_the_server_lives():
+    server = LocalServer(files_of(PAGE), {})
+    server.room = threading.BoundedSemaphore(3)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    place = urlsplit(server.address)
+    idle = [socket.create_connection((place.hostname, place.port)) for _ in range(3)]
+    while server.room._value:  # all three are waited for now
+        time.sleep(0.01)
+    try:
+        with socket.create_connection((place.hostname, place.port), timeout=10) as one_more:
+            one_more.sendall(b"GET / HTTP/1.1\r\nHost: " + place.netloc.encode() + b"\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):  # or the end, without an answer
+                assert one_more.recv(100) == b""
+        for connection in idle:
+            connection.close()
+        for _ in range(200):
+            with contextlib.suppress(ConnectionError, http.client.HTTPException):
+                if ask(server.address, "GET", "/")[0] == 200:
+                    return
+            time.sleep(0.02)
+        pytest.fail("the server did not recover")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_numbers_that_are_not_finite_are_told():
+    """Rather than a connection that ends without an answer."""
+    server = LocalServer({}, {"/api/nan": lambda asked: {"value": float("nan")}})
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        code, _, body = question(server.address, "nan", {})
+        assert (code, "not finite" in body.decode()) == (400, True)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows would let two servers share a port")
+def test_a_port_can_be_used_again_at_once():
+    """Whoever ends the explorer and starts it again on the same port is not sent away for a minute."""
+    server = LocalServer(files_of(PAGE), {})
+    port = server.server_address[1]
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as waiting:
+        waiting.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+        while waiting.recv(65536):  # the server ends the connection
+            pass
+    server.shutdown()
+    server.server_close()
+    LocalServer({}, {}, port).server_close()
+
+
+@pytest.mark.parametrize(
+    "headers", ["Content-Type: text/plain\r\nContent-Length: 18", "Content-Type: application/json"]
+)
+def test_a_body_that_is_not_read_is_no_second_question(explorer, headers):
+    host = urlsplit(explorer[1]).netloc
+    with socket.create_connection((host.split(":")[0], int(host.split(":")[1])), timeout=20) as line:
+        line.sendall(f"POST /api/model HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n\r\nGET / HTTP/1.1\r\n\r\n".encode())
+        heard = b""
+        with contextlib.suppress(ConnectionResetError):
+            while more := line.recv(65536):
+                heard += more
+    assert heard.count(b"HTTP/1.1 ") == 1
