@@ -27,7 +27,7 @@ from ..models.architectures import tiny_bert
 from ..tasks.conftest import save
 from ..tasks.tiny import VOCAB
 from .conftest import HOSTILE, TEXT
-from .test_local import question
+from .test_local_server import question
 
 
 def told(explorer, name: str, **asked):
