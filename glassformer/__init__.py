@@ -22,7 +22,7 @@ _HOMES = {
     "text.openai_gpt_tokenizer": "OpenAIGPTTokenizer OpenAIGPTTokenizerFast",
     "text.roberta_tokenizer": "RobertaTokenizer RobertaTokenizerFast",
     "text.auto_tokenizer": "AutoTokenizer",
-    "text.training.train_vocabulary": "train_vocabulary",
+    "text.training.vocabulary_training": "train_vocabulary",
     "text.training.new_tokenizer": "train_tokenizer",
     "nn.quantize": "quantize",
     "nn.multi_head": "ScaledDotProductAttention MultiHeadAttention",

@@ -277,7 +277,7 @@ from .text.roberta_tokenizer import RobertaTokenizer as RobertaTokenizer
 from .text.roberta_tokenizer import RobertaTokenizerFast as RobertaTokenizerFast
 from .text.tokenizer import PreTrainedTokenizer as PreTrainedTokenizer
 from .text.training.new_tokenizer import train_tokenizer as train_tokenizer
-from .text.training.train_vocabulary import train_vocabulary as train_vocabulary
+from .text.training.vocabulary_training import train_vocabulary as train_vocabulary
 from .train.distill import DistillSettings as DistillSettings
 from .train.evaluation import evaluate as evaluate
 from .train.optimizer import AdamW as AdamW

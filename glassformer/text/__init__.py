@@ -10,8 +10,8 @@ from .gpt2_tokenizer import GPT2Tokenizer, GPT2TokenizerFast
 from .openai_gpt_tokenizer import OpenAIGPTTokenizer, OpenAIGPTTokenizerFast
 from .roberta_tokenizer import RobertaTokenizer, RobertaTokenizerFast
 from .tokenizer import PreTrainedTokenizer
-from .training.train_vocabulary import train_vocabulary
 from .training.trained_vocabulary import Vocabulary
+from .training.vocabulary_training import train_vocabulary
 
 __all__ = [
     "AddedToken",

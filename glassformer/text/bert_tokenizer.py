@@ -264,7 +264,7 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
     @classmethod
     def train(cls, files: Any, **settings: Any) -> BertTokenizer:
         """Make a new vocabulary from text files or an iterator of strings; see `train_vocabulary`."""
-        from .training.train_vocabulary import train_bert
+        from .training.vocabulary_training import train_bert
 
         return train_bert(cls, files, **settings)
 

@@ -6,7 +6,7 @@ import pytest
 
 from glassformer.errors import ArgumentError, InputError, TokenizerError
 from glassformer.text import BertTokenizer, train_vocabulary
-from glassformer.text.training.train_vocabulary import SPECIAL
+from glassformer.text.training.vocabulary_training import SPECIAL
 
 SIZE = {"wordpiece": 330, "bpe": 330, "unigram": 70}
 

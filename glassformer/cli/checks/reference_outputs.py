@@ -88,7 +88,14 @@ def encode(tokenizer: Any, texts: Sequence[str], limit: int) -> list[list[int]]:
     return tokenizer(list(texts), truncation=True, max_length=limit)["input_ids"]
 
 
-def outputs_of(model: Any, ids: list[list[int]], skip: Sequence[str] = ()) -> dict[str, Tensor]:
+def takes_choices(model: PreTrainedModel) -> bool:
+    """Whether a row of the model's input is a list of choices, by the table of the task."""
+    from ...models.auto import AutoModelForMultipleChoice
+
+    return isinstance(model, tuple(AutoModelForMultipleChoice.models.values()))
+
+
+def outputs_of(model: Any, ids: list[list[int]], choices: bool, skip: Sequence[str] = ()) -> dict[str, Tensor]:
     """Every layer's states and the outputs of the head, at the real positions of a padded batch."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
@@ -96,7 +103,7 @@ def outputs_of(model: Any, ids: list[list[int]], skip: Sequence[str] = ()) -> di
     rows = [torch.tensor(row) for row in ids]
     mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
     inputs = {"input_ids": pad_sequence(rows, batch_first=True), "attention_mask": mask}
-    if type(model).__name__.endswith("ForMultipleChoice"):
+    if choices:
         inputs = {name: value[:, None] for name, value in inputs.items()}  # one choice each
     with torch.inference_mode():
         out = model(**inputs, output_hidden_states=True, return_dict=True)
@@ -114,7 +121,7 @@ def outputs_of(model: Any, ids: list[list[int]], skip: Sequence[str] = ()) -> di
 
 
 def skipped(model: PreTrainedModel) -> list[str]:
-    """Outputs that come from weights drawn at random."""
+    """Outputs that come from randomly initialised weights."""
     return ["pooler_output"] if "pooler" in model.load_report.initialised else []
 
 
@@ -144,7 +151,7 @@ def write_reference(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
 
     texts = list(texts or TEXTS)
     model, ids, limit = ours(folder, texts)
-    values = outputs_of(model, ids, skipped(model))
+    values = outputs_of(model, ids, takes_choices(model), skipped(model))
     data = save(values)
     note = {
         "glassformer": __version__,
@@ -177,7 +184,7 @@ def compare_with_recorded(folder: Path) -> Comparison:
         type(model).__name__,
         ids,
         note["input_ids"],
-        outputs_of(model, note["input_ids"], skipped(model)),
+        outputs_of(model, note["input_ids"], takes_choices(model), skipped(model)),
         {name: stored[name] for name in note["values"]},
     )
 
@@ -208,6 +215,6 @@ def compare_with_transformers(folder: Path, texts: Sequence[str]) -> Comparison:
         type(model).__name__,
         ids,
         other_ids,
-        outputs_of(model, ids, skipped(model)),
-        outputs_of(other, ids, skipped(model)),
+        outputs_of(model, ids, takes_choices(model), skipped(model)),
+        outputs_of(other, ids, takes_choices(model), skipped(model)),
     )

@@ -18,8 +18,8 @@ from ..bpe.bpe import SYMBOLS
 from ..gpt2_tokenizer import END, GPT2Tokenizer
 from ..tokenizer import PreTrainedTokenizer
 from ..wordpiece.wordpiece import NOT_SPACE
-from .train_vocabulary import train_vocabulary
 from .training_text import read_lines
+from .vocabulary_training import train_vocabulary
 
 TOKENIZER_KINDS = ("wordpiece", "bpe", "characters", "words")
 UNKNOWN, LINE_END = "<unk>", "<eos>"
