@@ -1,4 +1,4 @@
-"""One text as a model read it: its tokens, and what happened inside, to be looked at."""
+"""One text as a model read it: its tokens, and what the model computed for them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..models.outputs import BodyOutput
 from ..text.tokenizer import PreTrainedTokenizer
-from .addressing import SELF
+from .addressing import CROSS, SELF
 
 if TYPE_CHECKING:
     from .subject import Subject
 
 
 class Side(NamedTuple):
-    """The tokens that look, or that are looked at."""
+    """The tokens on one side of an attention: those of its queries, or those of its keys."""
 
     ids: list[int]
     tokens: list[str]  # as they are shown
@@ -25,8 +25,8 @@ class Side(NamedTuple):
     separators: list[bool]  # the first token aside
 
 
-class Words(NamedTuple):
-    """Tokens that a model reads, and where it looks their vectors up."""
+class EmbeddedTokens(NamedTuple):
+    """Tokens that a model reads, and the table with their vectors."""
 
     side: Side
     table: nn.Embedding
@@ -34,26 +34,30 @@ class Words(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One kind of attention: who looks at whom, in which layers."""
+    """One kind of attention: from which tokens to which, in which layers."""
 
-    kind: str  # what a layer calls it
+    kind: str  # the name of the attention in a layer
     left: Side
     right: Side
     layers: list[int]
-    is_causal: bool  # nobody sees what comes after
+    is_causal: bool  # no token attends to those after it
     has_vectors: bool = True  # its weights come from queries and keys, which the neuron view shows
 
 
 @dataclass
 class Reading:
-    """One text as the model read it; the weights of a head are computed when somebody looks at them."""
+    """One text as the model read it, beside its `source` if the model is an encoder-decoder.
+
+    The weights of a head are computed when they are requested.
+    """
 
     subject: Subject
     text: str
     pair: str | None
     side: Side
     segments: list[int]
-    looks: dict[tuple[str, int], Any] = field(default_factory=dict)  # by kind of attention and layer
+    source: Side | None = None
+    attention: dict[tuple[str, int], Any] = field(default_factory=dict)  # inputs, by kind of attention and layer
     hidden: list[Tensor] = field(default_factory=list)  # T C each: before the first layer, behind every layer
     body: BodyOutput | None = None
 
@@ -70,38 +74,54 @@ class Reading:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """The kinds of attention that there are to see."""
-        layers = list(range(len(self.subject.heads)))
-        return {"all": Part(SELF, self.side, self.side, layers, self.subject.is_decoder)}
+        """The kinds of attention that the model has."""
+        layers = list(range(len(self.subject.model.layers)))
+        if self.source is None:
+            return {"all": Part(SELF, self.side, self.side, layers, self.subject.is_decoder)}
+        if self.subject.is_recurrent:
+            return {"cross": Part(CROSS, self.side, self.source, [0], False, has_vectors=False)}
+        first = len(self.subject.model.encoder.layer)
+        return {
+            "encoder": Part(SELF, self.source, self.source, layers[:first], False),
+            "decoder": Part(SELF, self.side, self.side, layers[first:], True),
+            "cross": Part(CROSS, self.side, self.source, layers[first:], False),
+        }
 
     @property
-    def words(self) -> list[Words]:
-        """All tokens that the model reads."""
-        return [Words(self.side, self.subject.model.get_input_embeddings(), self.subject.tokenizer)]
+    def embedded_tokens(self) -> list[EmbeddedTokens]:
+        """All tokens that the model reads: the source's before the target's."""
+        subject, model = self.subject, self.subject.model
+        if self.source is None:
+            return [EmbeddedTokens(self.side, model.get_input_embeddings(), subject.tokenizer)]
+        return [
+            EmbeddedTokens(self.source, model.encoder.embeddings.word_embeddings, subject.tokenizer),
+            EmbeddedTokens(self.side, model.decoder.embeddings.word_embeddings, subject.target_tokenizer),
+        ]
 
-    def look(self, layer: int, kind: str = SELF) -> Any:
-        """What an attention computed with (AttentionInputs), or what stands for it."""
-        if (kind, layer) not in self.looks:
-            there = sorted(number for of, number in self.looks if of == kind)
-            raise InputError(f"there are layers {there[0]} to {there[-1]}, got {layer!r}")
-        return self.looks[kind, layer]
+    def attention_inputs(self, layer: int, kind: str = SELF) -> Any:
+        """What an attention computed with (AttentionInputs), or the weights that it returned."""
+        if (kind, layer) not in self.attention:
+            present = sorted(number for of, number in self.attention if of == kind)
+            raise InputError(f"there are layers {present[0]} to {present[-1]}, got {layer!r}")
+        return self.attention[kind, layer]
 
     def weights(self, layer: int, heads: Any = True, kind: str = SELF) -> Tensor:
-        """H T S, of the heads that are asked for, numbered as in the unpruned model."""
-        look = self.look(layer, kind)
-        return look.weights(self.subject.slots(layer, heads, kind))[0]
+        """H T S, of the requested heads, numbered as in the unpruned model."""
+        inputs = self.attention_inputs(layer, kind)
+        return inputs.weights(self.subject.slots(layer, heads, kind))[0]
 
     def vectors(self, layer: int, head: int, kind: str = SELF) -> tuple[Tensor, Tensor]:
         """The queries (T D) and keys (S D) of one head."""
-        look = self.look(layer, kind)
+        inputs = self.attention_inputs(layer, kind)
         (slot,) = self.subject.slots(layer, [head], kind)
-        return look.q[:, slot], look.k[:, slot]
+        return inputs.q[:, slot], inputs.k[:, slot]
 
     def logits(self, position: int) -> Tensor:
-        """What the head says where `position` is, or of the text: the scores of all words or labels."""
-        return self.subject.scores(self, self.body, self.place(position))[0]
+        """The head's scores of all words or labels at `position`, or of all labels of the text."""
+        return self.subject.scores(self, self.body, self.index(position))[0]
 
-    def place(self, position: int) -> int:
+    def index(self, position: int) -> int:
+        """A position counted from the start; a negative one counts from the end."""
         if not isinstance(position, int) or not -len(self) <= position < len(self):
             raise InputError(f"there are positions 0 to {len(self) - 1}, got {position!r}")
         return position % len(self)
@@ -109,25 +129,25 @@ class Reading:
 
 def side_of(tokenizer: PreTrainedTokenizer, ids: list[int]) -> Side:
     special, marks = set(tokenizer.all_special_ids), {tokenizer.sep_token_id, tokenizer.eos_token_id} - {None}
-    separators = [place > 0 and i in marks for place, i in enumerate(ids)]
-    return Side(ids, spelt(tokenizer, ids), [i in special for i in ids], separators)
+    separators = [index > 0 and i in marks for index, i in enumerate(ids)]
+    return Side(ids, readable_tokens(tokenizer, ids), [i in special for i in ids], separators)
 
 
-def spelt(tokenizer: PreTrainedTokenizer, ids: list[int]) -> list[str]:
-    """Tokens as people can read them: bytes as the characters they spell, or as numbers if they spell no whole ones."""
+def readable_tokens(tokenizer: PreTrainedTokenizer, ids: list[int]) -> list[str]:
+    """Tokens as people can read them: bytes as their characters, or as numbers if they are not complete characters."""
     tokens = tokenizer.convert_ids_to_tokens(ids)
     if not hasattr(tokenizer, "convert_tokens_to_bytes"):
         return tokens
-    return [written(tokenizer.convert_tokens_to_bytes([token])) or token for token in tokens]
+    return [decode_or_escape(tokenizer.convert_tokens_to_bytes([token])) or token for token in tokens]
 
 
-def written(spelt_by: bytes) -> str:
-    r"""Text, or the bytes of half a character, which no letter should stand for.
+def decode_or_escape(encoded: bytes) -> str:
+    r"""UTF-8 as text; the bytes of an incomplete character as escapes.
 
-    >>> written(" 北".encode()), written("北".encode()[:2])
+    >>> decode_or_escape(" 北".encode()), decode_or_escape("北".encode()[:2])
     (' 北', '\\xe5\\x8c')
     """
     try:
-        return spelt_by.decode()
+        return encoded.decode()
     except UnicodeDecodeError:
-        return "".join(f"\\x{byte:02x}" for byte in spelt_by)
+        return "".join(f"\\x{byte:02x}" for byte in encoded)

@@ -1,12 +1,11 @@
-"""A model with its tokenizer, as the views look at it."""
+"""A model with its tokenizer, as the views and analyses use it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,71 +16,73 @@ from ..models import auto
 from ..models.base import PreTrainedModel
 from ..models.heads import ForNextSentencePrediction, ForSequenceClassification, ForTokenClassification, LastTokenModel
 from ..models.outputs import BodyOutput
+from ..tasks.generation.text_to_text import TextToText
+from ..tasks.generation.translation import Translation
 from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
 from ..tasks.text_classification import function_for
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
-from .addressing import attention_of, heads_of, layers_of, slots_of
+from .addressing import CROSS, attention_of, heads_of, layers_of, slots_of
 from .capture import observe
-from .reading import Part, Reading, side_of, spelt
+from .reading import Part, Reading, Side, readable_tokens, side_of
 
-HEADS = {  # how the class names of checkpoints end -> what loads them, head and all
-    "ForMaskedLM": "AutoModelForMaskedLM",
-    "ForPreTraining": "AutoModelForMaskedLM",
-    "ForCausalLM": "AutoModelForCausalLM",
-    "LMHeadModel": "AutoModelForCausalLM",
-    "ForSequenceClassification": "AutoModelForSequenceClassification",
-    "ForNextSentencePrediction": "AutoModelForNextSentencePrediction",
-    "ForTokenClassification": "AutoModelForTokenClassification",
-    "ForQuestionAnswering": "AutoModelForQuestionAnswering",
-    "ForMultipleChoice": "AutoModelForMultipleChoice",
-}
+MAX_TARGET = 64  # tokens that an encoder-decoder writes when no target is given
+
+
+class RecordedWeights(NamedTuple):
+    """Weights that a recurrent decoder returned; they do not come from queries and keys."""
+
+    recorded: Tensor  # 1 H T S
+
+    def weights(self, heads: list[int]) -> Tensor:
+        return self.recorded[:, heads]
 
 
 class Subject:
-    """A model with its tokenizer."""
+    """A model with its tokenizer.
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, name: str = "") -> None:
+    An encoder-decoder reads a source and a target, through its `task`; its layers are numbered through, those of the
+    encoder first.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, name: str = "", task: TextToText | None = None
+    ) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
-        self.writes_with = tokenizer  # the tokenizer of the words that it predicts
+        self.task = Translation(model, tokenizer) if task is None and model.config.is_encoder_decoder else task
+        self.target_tokenizer = tokenizer if self.task is None else self.task.target_tokenizer
         self.name = name or model.config.name_or_path or type(model).__name__
-
-    @staticmethod
-    def of(model: PreTrainedModel, tokenizer: PreTrainedTokenizer) -> Subject:
-        """A model that reads one text, or an encoder-decoder."""
-        if not model.config.is_encoder_decoder:
-            return Subject(model, tokenizer)
-        from ..tasks.generation.translation import Translation
-        from .encoder_decoder_subject import pair_subject
-
-        return pair_subject(Translation(model, tokenizer))
+        if self.is_recurrent and model.decoder.attention is None:
+            raise InputError(f"this {type(model).__name__} never looks at the source: it has no attention to show")
 
     @classmethod
     def load(cls, name: str | Path) -> Subject:
         """A checkpoint with the head that it was trained with, or without one."""
-        config = auto.AutoConfig.from_pretrained(name)
+        config, label = auto.AutoConfig.from_pretrained(name), Path(name).name or str(name)
         if config.is_encoder_decoder:
-            from ..tasks.generation.translation import Translation
-            from .encoder_decoder_subject import pair_subject
-
-            return pair_subject(Translation.from_pretrained(name), Path(name).name)
-        made_as = (config.architectures or [""])[0]
-        kind = next((auto_class for ending, auto_class in HEADS.items() if made_as.endswith(ending)), "AutoModel")
-        loader = getattr(auto, kind)
-        if type(config) not in loader.models:
-            loader = auto.AutoModel
-        return cls(loader.from_pretrained(name), AutoTokenizer.from_pretrained(name), Path(name).name or str(name))
+            task = Translation.from_pretrained(name)
+            return cls(task.model, task.tokenizer, label, task)
+        loaders = (loader for loader in vars(auto).values() if isinstance(loader, type) and hasattr(loader, "models"))
+        built_as = {loader.models[type(config)].__name__: loader for loader in loaders if type(config) in loader.models}
+        loader = built_as.get((config.architectures or [""])[0], auto.AutoModel)
+        return cls(loader.from_pretrained(name), AutoTokenizer.from_pretrained(name), label)
 
     @property
     def is_decoder(self) -> bool:
-        return self.model.base_model.is_decoder
+        """Whether it reads one text from left to right, and continues it."""
+        return self.task is None and self.model.base_model.is_decoder
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether it is an encoder-decoder without layers of attention."""
+        return self.task is not None and not layers_of(self.model)
 
     @property
     def kind(self) -> str:
         """What its head answers: "mask" a hidden word, "next" the next word, "label" a label of the text, "tag" one of
         a token, "none" nothing that can be shown so."""
         if hasattr(self.model, "word_logits"):
-            return "next" if self.is_decoder else "mask"
+            return "mask" if self.task is None and not self.is_decoder else "next"
         if isinstance(self.model, ForTokenClassification):
             return "tag"
         labels = (ForSequenceClassification, LastTokenModel, ForNextSentencePrediction)
@@ -98,36 +99,61 @@ class Subject:
         return [heads_of(layer.attention) for layer in layers_of(self.model)]
 
     def heads_of_part(self, part: Part) -> dict[int, list[int]]:
+        if self.is_recurrent:
+            return {0: [0]}
         return {layer: heads_of(attention_of(self.model, layer, part.kind)) for layer in part.layers}
 
     def slots(self, layer: int, heads: Any, kind: str) -> list[int]:
-        """Where the tensors of an attention hold some of its heads."""
-        return slots_of(attention_of(self.model, layer, kind), heads)
+        """The indices of some heads of an attention in its tensors."""
+        if not self.is_recurrent:
+            return slots_of(attention_of(self.model, layer, kind), heads)
+        if heads not in (True, None, [0]):
+            raise InputError(f"a recurrent translator has one head, 0, got {heads!r}")
+        return [0]
 
     # --- text to ids -------------------------------------------------------------------------------------------
 
     def encode(self, text: str, pair: str | None = None) -> Reading:
-        """A text as the model will read it. A decoder reads it without special tokens at its end."""
+        """A text as the model will read it. A decoder reads it without special tokens at its end.
+
+        Of an encoder-decoder, `text` is the source and `pair` the target; without one, the target that it generates.
+        """
         if not isinstance(text, str) or not (pair is None or isinstance(pair, str)):
             raise InputError("text and pair must be strings")
+        if self.task is not None:
+            source = self.encode_source(text)
+            target = self.task.words_of(pair) if pair else self.generate_target(source, MAX_TARGET, do_sample=False)
+            return self.reading_of([self.model.start_token(), *target[:-1]], None, text, pair, source)
         if self.is_decoder:
             if pair:
                 raise InputError("this model reads one text: it is a decoder")
-            ids = condition(self.tokenizer, text)
+            ids, segments = condition(self.tokenizer, text), None
             if not ids and self.tokenizer.bos_token_id is not None:
                 ids = [self.tokenizer.bos_token_id]
-            segments = [0] * len(ids)
         else:
             encoding = self.tokenizer(text, pair or None, return_token_type_ids=True, verbose=False)
             ids, segments = encoding["input_ids"], encoding["token_type_ids"]
         if not ids:
             raise InputError("the text has no token")
-        return self.of_ids(ids, segments, text, pair or None)
+        return self.reading_of(ids, segments, text, pair or None)
 
-    def of_ids(self, ids: list[int], segments: list[int], text: str = "", pair: str | None = None) -> Reading:
-        return Reading(self, text, pair, side_of(self.tokenizer, ids), segments)
+    def encode_source(self, text: str) -> Side:
+        batch = self.task.collate(self.task.encode(self.task.read({"source": text})))
+        return side_of(self.tokenizer, batch.inputs["input_ids"][0].tolist())
 
-    # --- ids to what happens inside ----------------------------------------------------------------------------
+    def reading_of(
+        self,
+        ids: list[int],
+        segments: list[int] | None = None,
+        text: str = "",
+        pair: str | None = None,
+        source: Side | None = None,
+    ) -> Reading:
+        """Ids that are to be read."""
+        side = side_of(self.target_tokenizer, ids)
+        return Reading(self, text, pair, side, [0] * len(ids) if segments is None else segments, source)
+
+    # --- ids to hidden states and attention --------------------------------------------------------------------
 
     def inputs(self, reading: Reading) -> dict[str, Tensor]:
         """The tensors that a body reads."""
@@ -141,51 +167,71 @@ class Subject:
 
     @torch.no_grad()
     def run(self, reading: Reading) -> Reading:
-        """Let the model read, and keep what is needed to see any head later."""
-        most = self.model.reading_body.max_length
-        if most is not None and len(reading) > most:
-            raise InputError(f"the text has {len(reading)} tokens, and this model reads at most {most}: shorten it")
-        with self.watched(reading):
-            body = self.forward(reading, output_hidden_states=True)
+        """Run the model, and keep the inputs of every attention, from which the weights of any head can be computed."""
+        limit = self.model.reading_body.max_length
+        if limit is not None and len(reading) > limit:
+            raise InputError(f"the text has {len(reading)} tokens, and this model reads at most {limit}: shorten it")
+        by_module = {
+            attention_of(self.model, layer, part.kind).self: partial(reading.attention.__setitem__, (part.kind, layer))
+            for part in reading.parts.values()
+            if part.has_vectors
+            for layer in part.layers
+        }
+        stop = observe(by_module)
+        try:
+            body = self.forward(reading, output_hidden_states=True, output_attentions=self.is_recurrent)
+        finally:
+            stop()
+        if self.is_recurrent:
+            reading.attention[CROSS, 0] = RecordedWeights(body.cross_attentions[0])
         reading.body = body
         reading.hidden = [state[0] for state in body.hidden_states]
         return reading
 
-    def forward(self, reading: Reading, copies: int = 1, output_hidden_states: bool = False) -> BodyOutput:
-        inputs = {name: given.expand(copies, -1) for name, given in self.inputs(reading).items()}
-        return self.model.base_model.encode(**inputs, output_hidden_states=output_hidden_states, use_cache=False)
+    def forward(self, reading: Reading, copies: int = 1, **outputs: bool) -> BodyOutput:
+        if reading.source is None:
+            inputs = {name: given.expand(copies, -1) for name, given in self.inputs(reading).items()}
+            return self.model.base_model.encode(**inputs, use_cache=False, **outputs)
+        both = (reading.source.ids, reading.ids)
+        source, target = (torch.tensor([ids], device=self.model.device).expand(copies, -1) for ids in both)
+        return self.model.decoder.encode(target, memory=self.model.encoder.encode(source), **outputs)
 
     def finish(self, states: Tensor) -> Tensor:
         """What the head reads if these vectors come from the last layer."""
-        return self.model.base_model.encoder.finish(states)
+        return self.model.reading_body.stack.finish(states)
 
-    def again(self, reading: Reading) -> Reading:
+    def unread(self, reading: Reading) -> Reading:
         """The same ids, not read yet."""
-        return self.of_ids(reading.ids, reading.segments, reading.text, reading.pair)
+        return self.reading_of(reading.ids, reading.segments, reading.text, reading.pair, reading.source)
 
-    def write(self, text: str, settings: Mapping[str, Any]) -> tuple[Reading, int]:
-        """A text with what the model writes behind it, and where that begins."""
-        start = self.encode(text).ids
-        ids = self.model.generate(torch.tensor([start], device=self.model.device), num_beams=1, **settings)[0].tolist()
-        return self.of_ids(ids, [0] * len(ids), text), len(start)
+    # --- generation --------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def watched(self, reading: Reading) -> Iterator[None]:
-        """Keep what every attention computes with."""
-        by_module = {
-            attention_of(self.model, layer, part.kind).self: partial(reading.looks.__setitem__, (part.kind, layer))
-            for part in reading.parts.values()
-            for layer in part.layers
-        }
-        with ExitStack() as undo:
-            undo.callback(observe(by_module))
-            yield
+    def continue_text(self, text: str, settings: Mapping[str, Any]) -> tuple[Reading, int]:
+        """A text with its continuation (of an encoder-decoder: the target that it generates), and where that begins."""
+        if self.task is not None:
+            source = self.encode_source(text)
+            ids = [self.model.start_token(), *self.generate_target(source, **settings)]
+            return self.reading_of(ids, text=text, source=source), 1
+        prompt = self.encode(text).ids
+        return self.reading_of(self.generate(prompt, settings), text=text), len(prompt)
 
-    def scores(self, reading: Reading, body: BodyOutput, place: int) -> Tensor:
-        """What the head says of one or several runs over a text, or of a place in it: B L, or B V."""
+    def generate_target(self, source: Side, max_new_tokens: int, **settings: Any) -> list[int]:
+        """What an encoder-decoder generates for a source, without the token that it starts with."""
+        settings["max_new_tokens"] = min(max_new_tokens, self.model.decoder.max_length - 1)
+        ids = self.generate(source.ids, settings)
+        return ids[1:] if ids[:1] == [self.model.start_token()] else ids
+
+    def generate(self, ids: list[int], settings: Mapping[str, Any]) -> list[int]:
+        given = torch.tensor([ids], device=self.model.device)
+        return self.model.generate(given, num_beams=1, **settings)[0].tolist()
+
+    # --- answers -----------------------------------------------------------------------------------------------
+
+    def scores(self, reading: Reading, body: BodyOutput, index: int) -> Tensor:
+        """The head's scores in one or several runs over a text, or at one token of it: B L, or B V."""
         if self.kind == "label":
             return self.label_scores(reading, body)
-        rows = body.last_hidden_state[:, place]
+        rows = body.last_hidden_state[:, index]
         return self.model.classifier(rows) if self.kind == "tag" else self.model.word_logits(rows)
 
     def label_scores(self, reading: Reading, body: BodyOutput) -> Tensor:
@@ -201,7 +247,7 @@ class Subject:
     def names(self, answers: list[int]) -> list[str]:
         """Words or labels that it predicts, as people can read them."""
         if self.kind in ("mask", "next"):
-            return spelt(self.writes_with, answers)
+            return readable_tokens(self.target_tokenizer, answers)
         if isinstance(self.model, ForNextSentencePrediction):
             return [NEXT_OR_NOT[i] for i in answers]
         return [str(self.model.config.id2label.get(i, i)) for i in answers]

@@ -23,7 +23,6 @@ from ..explain.analysis import interventions as whatif
 from ..explain.analysis import logit_lens as lens
 from ..explain.analysis.layer_similarity import cka_table
 from ..explain.analysis.model_anatomy import anatomy
-from ..explain.encoder_decoder_subject import PairReading
 from ..explain.pages.attention_page import FOLDER as VIEWS
 from ..explain.pages.bertviz_views import page_of_reading, score_bias_of
 from ..explain.reading import Part, Reading
@@ -96,8 +95,8 @@ class Explorer:
             if asked.get("mask") is not None:
                 if subject.kind == "next" or subject.tokenizer.mask_token_id is None:
                     raise InputError("this model knows no mask")
-                reading.ids[reading.place(ask.whole(asked, "mask"))] = subject.tokenizer.mask_token_id
-                reading = subject.of_ids(reading.ids, reading.segments, text, pair or None)
+                reading.ids[reading.index(ask.whole(asked, "mask"))] = subject.tokenizer.mask_token_id
+                reading = subject.reading_of(reading.ids, reading.segments, text, pair or None)
             number = self.keep(subject.run(reading))
         reading, seen = self.kept[number]
         return {"reading": number, **tokens_of(reading), "parts": {name: about for name, (about, _) in seen.items()}}
@@ -137,7 +136,7 @@ class Explorer:
             raise InputError("the weights of this attention do not come from queries and keys")
         row = ask.whole(asked, "row", low=0, high=len(part.left.ids) - 1)
         queries, keys = reading.vectors(layer, head, part.kind)
-        bias = score_bias_of(reading.look(layer, part.kind))
+        bias = score_bias_of(reading.attention_inputs(layer, part.kind))
         slot = reading.subject.heads_of_part(part)[layer].index(head)
         added = torch.zeros(len(keys)) if bias is None else bias[slot, row].float()
         weights = reading.weights(layer, [head], part.kind)[0, row]
@@ -224,11 +223,11 @@ class Explorer:
             }
         else:
             settings["do_sample"] = False
-        written, start = subject.write(ask.text(asked, "text"), settings)
+        written, start = subject.continue_text(ask.text(asked, "text"), settings)
         whole = subject.run(written)
         steps = [{**step_of(whole, place), "chosen": whole.tokens[place]} for place in range(start, len(whole))]
-        stream = TextStream(subject.writes_with)
-        starts = int(isinstance(whole, PairReading))  # what every target begins with is no word
+        stream = TextStream(subject.target_tokenizer)
+        starts = int(whole.source is not None)  # what every target begins with is no word
         pieces = [""] * starts + [stream.put([i]) for i in whole.ids[starts:]]
         pieces[-1] += stream.end()
         return {"tokens": whole.tokens, "pieces": pieces, "start": start, "steps": steps}

@@ -8,7 +8,6 @@ import torch
 
 from ..explain.addressing import SELF
 from ..explain.analysis import head_measures as measures
-from ..explain.encoder_decoder_subject import PairReading
 from ..explain.pages.bertviz_views import scale_of
 from ..explain.reading import Part, Reading
 from ..explain.subject import Subject
@@ -38,7 +37,7 @@ def tokens_of(reading: Reading) -> dict[str, Any]:
         "ids": reading.ids,
         "special": reading.side.special,
         "segments": reading.segments,
-        "source": reading.source._asdict() if isinstance(reading, PairReading) else None,
+        "source": None if reading.source is None else reading.source._asdict(),
     }
 
 
@@ -76,7 +75,7 @@ def vectors_in(reading: Reading, part: Part, layer: int) -> dict[str, Any] | Non
     """What there is to know of the queries and keys of a layer; None where the weights do not come from them."""
     if not part.has_vectors:
         return None
-    look = reading.look(layer, part.kind)
+    look = reading.attention_inputs(layer, part.kind)
     return {"scale": scale_of(look), "biased": look.score_bias is not None, "size": look.q.shape[-1]}
 
 

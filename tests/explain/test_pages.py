@@ -382,6 +382,6 @@ def test_a_recurrent_translator_shows_where_it_looks(chromium, recurrent_folder,
         neuron_view(subject.model, "rnn", subject.tokenizer, "the cat", "so good")
     blind = glassformer.RNNForSeq2SeqLM(glassformer.RNNConfig(vocab_size=50, hidden_size=16, attention="without"))
     with pytest.raises(glassformer.InputError, match="never looks at the source"):
-        glassformer.Subject.of(blind, subject.tokenizer)
+        glassformer.Subject(blind, subject.tokenizer)
     assert main(["compare-layers", str(recurrent_folder)]) == 1
     assert "is a rnn: it has no layers of attention" in capsys.readouterr().err

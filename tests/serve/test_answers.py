@@ -331,7 +331,7 @@ def test_a_vector_is_explained_by_its_direction(hostile_subject):
     )
     reading = subject.read("the cat sat")
     found = attribute(reading, "occlusion", 1)
-    hidden = subject.of_ids([i if place != 2 else 4 for place, i in enumerate(reading.ids)], reading.segments)
+    hidden = subject.reading_of([i if place != 2 else 4 for place, i in enumerate(reading.ids)], reading.segments)
     moved = 1 - F.cosine_similarity(reading.hidden[-1][1], subject.run(hidden).hidden[-1][1], dim=0)
     assert found.scores[2] == pytest.approx(moved.item() * found.value, abs=1e-4)
     assert found.value == pytest.approx(reading.hidden[-1][1].norm().item(), abs=1e-4)

@@ -11,7 +11,7 @@ from ...errors import InputError, nearest
 from ...models.seq2seq import Seq2SeqModel
 from ...tasks.generation.text_to_text import TextToText
 from ...tasks.inference import evaluating
-from ..reading import spelt
+from ..reading import readable_tokens
 
 KINDS = {
     "cross": "Cross-attention: from each word that is written to the source",
@@ -85,8 +85,8 @@ def align(task: TextToText, text: str) -> Alignment:
     return Alignment(
         text,
         task.spell(tokens),
-        spelt(task.tokenizer, example.encoded.ids()),
-        spelt(task.target_tokenizer, begun),
-        spelt(task.target_tokenizer, tokens),
+        readable_tokens(task.tokenizer, example.encoded.ids()),
+        readable_tokens(task.target_tokenizer, begun),
+        readable_tokens(task.target_tokenizer, tokens),
         *(torch.cat(layers).float().cpu() if layers else torch.empty(0, 0, 0, 0) for layers in kinds),
     )

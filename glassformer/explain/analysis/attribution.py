@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...errors import InputError, nearest
 from ...models.outputs import BodyOutput
-from ..reading import Reading, Words
+from ..reading import EmbeddedTokens, Reading
 
 STEPS = 32  # of the path of integrated gradients
 ROWS = 16  # sequences that are read at once
@@ -53,15 +53,15 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
     """
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}{nearest(method, METHODS)}; there are {', '.join(METHODS)}")
-    score, said, word = answer_of(reading, reading.place(position), target)
+    score, said, word = answer_of(reading, reading.index(position), target)
 
     def answer(vectors: Tensor) -> Tensor:
         """B T C -> B"""
         with reading_vectors(reading, vectors):
             return score(reading.subject.forward(reading, copies=len(vectors)))
 
-    words = torch.cat([each.table.weight[each.side.ids] for each in reading.words]).detach()  # T C
-    hidden = torch.cat([hidden_vectors(each) for each in reading.words]).detach()
+    words = torch.cat([each.table.weight[each.side.ids] for each in reading.embedded_tokens]).detach()  # T C
+    hidden = torch.cat([hidden_vectors(each) for each in reading.embedded_tokens]).detach()
     value = answer(words[None]).item()
     gap = None
     if method == "occlusion":
@@ -73,9 +73,9 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
     else:
         gradient = mean_gradient(answer, words, hidden, torch.ones(1))
         scores = gradient.norm(dim=-1) if method == "saliency" else (words * gradient).sum(-1)
-    sides = [each.side for each in reading.words]
+    sides = [each.side for each in reading.embedded_tokens]
     tokens, source = [token for side in sides for token in side.tokens], sum(len(side.ids) for side in sides[:-1])
-    hiding = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(nothing_in(each)) for each in reading.words)
+    hiding = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(nothing_in(each)) for each in reading.embedded_tokens)
     return Attribution(method, said, word, value, tokens, scores.tolist(), source, ", ".join(hiding), gap)
 
 
@@ -110,21 +110,21 @@ def answer_of(reading: Reading, place: int, target: int | None) -> tuple[Callabl
 @contextmanager
 def reading_vectors(reading: Reading, vectors: Tensor) -> Iterator[None]:
     """The runs inside the `with` read these vectors (B T C) in place of those of the words."""
-    parts = vectors.split([len(each.side.ids) for each in reading.words], dim=1)
+    parts = vectors.split([len(each.side.ids) for each in reading.embedded_tokens], dim=1)
     with ExitStack() as undo:
-        for each, part in zip(reading.words, parts, strict=True):
+        for each, part in zip(reading.embedded_tokens, parts, strict=True):
             undo.callback(each.table.register_forward_hook(lambda *_, part=part: part.flatten(0, 1)).remove)
         yield
 
 
-def nothing_in(words: Words) -> int:
+def nothing_in(words: EmbeddedTokens) -> int:
     """The token that stands for one of which nothing is known: a mask, or the nearest thing that there is."""
     names = ("mask_token_id", "unk_token_id", "pad_token_id", "eos_token_id")
     found = [getattr(words.tokenizer, name) for name in names]
     return next((i for i in found if i is not None), 0)
 
 
-def hidden_vectors(words: Words) -> Tensor:
+def hidden_vectors(words: EmbeddedTokens) -> Tensor:
     """The vectors of tokens of which nothing is known; special tokens stay: T C"""
     side, nothing = words.side, nothing_in(words)
     return words.table.weight[[i if stays else nothing for i, stays in zip(side.ids, side.special, strict=True)]]

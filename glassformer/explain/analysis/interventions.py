@@ -80,7 +80,7 @@ def layer_output(reading: Reading, layer: int) -> Tensor:
 def try_change(reading: Reading, change: Change, position: int = -1, count: int = 10) -> Effect:
     """Read the same ids again with something changed."""
     subject = reading.subject
-    again = subject.again(reading)
+    again = subject.unread(reading)
     of_heads = {"heads": change.heads, "cross_heads": change.cross_heads}
     with patched(subject.model, change.modules(reading), **of_heads, skip=change.skip):
         subject.run(again)

@@ -71,7 +71,7 @@ def lens(reading: Reading, positions: list[int], count: int = 3) -> list[list[li
     subject = reading.subject
     if subject.kind not in ("mask", "next"):
         raise InputError("the logit lens needs a model that predicts words; this one has no such head")
-    places = [reading.place(position) for position in positions]
+    places = [reading.index(position) for position in positions]
     found = []
     for layer in range(len(reading.hidden)):
         chances = subject.model.word_logits(lens_rows(reading, layer)[places]).float().softmax(-1)

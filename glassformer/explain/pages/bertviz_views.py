@@ -104,7 +104,7 @@ def neuron_view(
     """
     if model_type is not None and model_type != model.config.model_type:
         raise InputError(f"model_type is {model_type!r}, and the model is a {model.config.model_type}")
-    reading = Subject.of(model, tokenizer).read(sentence_a, sentence_b)
+    reading = Subject(model, tokenizer).read(sentence_a, sentence_b)
     vectors = vectors_of_reading(reading)
     if not vectors:
         raise InputError(
@@ -170,7 +170,7 @@ def vectors_of_reading(reading: Reading) -> dict[str, Vectors]:
 def vectors_of_part(reading: Reading, part: Part) -> Vectors:
     heads, biases, scales = {}, {}, {}
     for layer, numbers in reading.subject.heads_of_part(part).items():
-        look = reading.look(layer, part.kind)
+        look = reading.attention_inputs(layer, part.kind)
         scales[layer] = scale_of(look)
         bias = score_bias_of(look)
         for slot, head in enumerate(numbers):
