@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,13 @@ from ..errors import InputError
 from .mask import check_tensor
 
 IGNORED = -100
+
+
+def summed_label_loss(
+    logits: Tensor, labels: Tensor, weights: Tensor | None = None, label_smoothing: float = 0.0
+) -> Tensor:
+    """Cross-entropy summed over the labels that count: N V and N -> a number."""
+    return F.cross_entropy(logits, labels, weights, reduction="sum", label_smoothing=label_smoothing)
 
 
 def label_loss(logits: Tensor, labels: Tensor) -> Tensor:
@@ -36,7 +44,7 @@ def sampled_word_loss(rows: Tensor, scorer: nn.Linear, labels: Tensor, count: in
     """
     size = scorer.out_features
     if count >= size:
-        return F.cross_entropy(scorer(rows), labels, reduction="sum")
+        return summed_label_loss(scorer(rows), labels)
     common = count // 2
     rest = common + torch.randperm(size - common, device=rows.device)[: count - common]
     words = torch.cat((torch.arange(common, device=rows.device), rest))  # W
@@ -67,22 +75,30 @@ def recalled(states: Tensor, words: Tensor, sharpness: float) -> Tensor:
     return (weights * (words[:, None, :] == words[:, :, None])).sum(-1)
 
 
-def text_loss(logits: Tensor, labels: Tensor, problem_type: str) -> Tensor:
+def summed_choice_loss(scores: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
+    """Cross-entropy among the choices of each row, of which rows may have unequally many: a number.
+
+    `right` is 1 at the right choice and 0 at the others.
+    """
+    return torch.stack([-(each.log_softmax(0) * one).sum() for each, one in zip(scores, right, strict=True)]).sum()
+
+
+def text_loss(logits: Tensor, labels: Tensor, problem_type: str, reduction: str = "mean") -> Tensor:
     """The loss of a text classifier: `regression`, `single_label_classification`, `multi_label_classification`."""
     check_tensor(labels, "labels")
     if problem_type == "regression":
         if labels.numel() != logits.numel():
             raise InputError(f"{logits.numel()} numbers are needed as labels, got {labels.numel()}")
         if logits.shape[-1] == 1:
-            return F.mse_loss(logits.squeeze(-1), labels.reshape(-1).to(logits.dtype))
-        return F.mse_loss(logits, labels.view_as(logits).to(logits.dtype))
+            return F.mse_loss(logits.squeeze(-1), labels.reshape(-1).to(logits.dtype), reduction=reduction)
+        return F.mse_loss(logits, labels.view_as(logits).to(logits.dtype), reduction=reduction)
     if problem_type == "single_label_classification":
-        return label_loss(logits, labels)
+        return label_loss(logits, labels) if reduction == "mean" else summed_label_loss(logits, labels)
     if labels.shape != logits.shape:
         raise InputError(
             f"multi-label classification takes labels of shape {list(logits.shape)}, got {list(labels.shape)}"
         )
-    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction=reduction)
 
 
 def span_loss(start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
@@ -93,3 +109,8 @@ def span_loss(start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Te
         places = places.reshape(-1).clamp(0, length)
         losses.append(F.cross_entropy(logits, places, ignore_index=length))
     return (losses[0] + losses[1]) / 2
+
+
+def summed_span_loss(logits: Tensor, places: Tensor) -> Tensor:
+    """The loss of extractive answers, summed over texts: the scores of all starts, then of all ends, 2B T and 2B."""
+    return summed_label_loss(logits, places) / 2

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..text.base.encoding_options import one_of
 from .batch import Batch, Example
+from .heads import BODY
 from .inputs import Columns, Row
-from .task import Task
-from .task_options import CutOptions
+from .task_options import TruncationOptions
+from .text_task import TextTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeatureExtractionOptions(CutOptions):
+class FeatureExtractionOptions(TruncationOptions):
     return_tensors: bool | str = False  # a tensor in place of nested lists: True or "pt"; "np" for an array
 
     def __post_init__(self) -> None:
@@ -24,7 +25,7 @@ class FeatureExtractionOptions(CutOptions):
         one_of("return_tensors", self.return_tensors, (True, False, "pt", "np"))
 
 
-class FeatureExtraction(Task):
+class FeatureExtraction(TextTask):
     """What does the model's body make of each token?
 
     >>> pipe = pipeline("feature-extraction", model="./bert-base-uncased/")        # doctest: +SKIP
@@ -33,7 +34,7 @@ class FeatureExtraction(Task):
     """
 
     name = "feature-extraction"
-    head = "AutoModel"
+    head = BODY
     columns = Columns(("text",))
     Options = FeatureExtractionOptions
     nested_options = "tokenize_kwargs"
@@ -41,11 +42,14 @@ class FeatureExtraction(Task):
     def encode(self, row: Row) -> list[Example]:
         encoded = self.fit(row["text"], cut=self.options.cut)
         if encoded.truncated:
-            self.tell_cut("text", self.limit)
+            self.report_truncation("text", self.limit)
         return [Example(encoded)]
 
-    def forward(self, batch: Batch) -> list[Tensor]:
-        return batch.by_length(self.call(self.model.base_model, batch.inputs).last_hidden_state)  # each T C
+    def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
+        return self.call(self.model.base_model, batch.inputs).last_hidden_state  # B T C
+
+    def split(self, outputs: Tensor, batch: Batch) -> list[Tensor]:
+        return batch.by_length(outputs)  # each T C
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
         states = outputs[0][None]  # 1 T C

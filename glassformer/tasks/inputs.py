@@ -18,7 +18,7 @@ from .task_options import Options
 log = logging.getLogger("glassformer")
 
 Row = dict[str, Any]
-SomeReader = TypeVar("SomeReader", bound="ReadsRows")
+SomeReader = TypeVar("SomeReader", bound="RowReader")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Columns:
         return (*self.needed, *self.optional)
 
 
-class ReadsRows:
+class RowReader:
     """The part of a task that takes calls apart and checks rows. It knows neither model nor tokenizer."""
 
     name: ClassVar[str]
@@ -57,7 +57,7 @@ class ReadsRows:
         nested = [] if cls.nested_options is None else [cls.nested_options]
         return [*(spec.name for spec in fields(cls.Options)), *nested]
 
-    def asked(self: SomeReader, **options: Any) -> SomeReader:
+    def with_options(self: SomeReader, **options: Any) -> SomeReader:
         """The same task with other options; the model is shared."""
         options |= options.pop(self.nested_options, None) or {}
         refuse_unknown(options, self.option_names(), self.name)
@@ -143,12 +143,7 @@ class ReadsRows:
                 raise InputError(f"{self.name} needs {name}; the row has {held}{hint}")
 
     def check_column(self, name: str, value: Any) -> None:
-        if name in self.columns.lists:
-            is_right = isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
-            if value is not None and not is_right:
-                raise InputError(f"{name} must be a list of one text or more, got {describe(value)}")
-        elif value is not None and not isinstance(value, str):
-            raise InputError(f"{name} must be a text, got {describe(value)}")
+        """Refuse a value that this task cannot read; None is a column that is not there."""
 
 
 def spread(columns: Row, lists: Sequence[str]) -> Row | list[Row]:

@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import InputError
-from .batch import Batch, Example, group_sizes, grouped, told_cut
+from ..nn.loss import summed_choice_loss
+from .batch import Batch, Example, group_sizes, grouped, truncation_note
 from .inputs import Columns, Row
 from .metrics import ratio
-from .task import Task
-from .task_options import CutOptions
+from .objectives import LOSS
+from .task_options import TruncationOptions
+from .text_task import TextTask
 
 
-class MultipleChoice(Task):
+class MultipleChoice(TextTask):
     """Which choice fits?
 
     >>> pipe = pipeline("multiple-choice", model="./swag/")                             # doctest: +SKIP
@@ -27,9 +29,9 @@ class MultipleChoice(Task):
     """
 
     name = "multiple-choice"
-    head = "AutoModelForMultipleChoice"
+    head = "multiple-choice"
     columns = Columns(("prompt", "choices"), (), ("label",), lists=("choices",))
-    Options = CutOptions
+    Options = TruncationOptions
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -49,13 +51,12 @@ class MultipleChoice(Task):
             for i, choice in enumerate(row["choices"])
         ]
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
-        batch = super().collate(examples)
-        batch.inputs = {name: tensor[:, None] for name, tensor in batch.inputs.items()}  # N 1 T: rows may differ
-        return batch
+    def collate_inputs(self, examples: Sequence[Example], labels: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        inputs = super().collate_inputs(examples, labels)
+        return {name: tensor[:, None] for name, tensor in inputs.items()}  # N 1 T: rows may differ
 
-    def count_targets(self, batch: Batch) -> int:
-        return len(group_sizes(batch.examples))
+    def count_targets(self, batch: Batch) -> dict[str, int]:
+        return {LOSS: len(group_sizes(batch.examples))}
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
@@ -63,14 +64,13 @@ class MultipleChoice(Task):
         scores = torch.cat(list(outputs)).softmax(-1).tolist()
         best = max(range(len(scores)), key=scores.__getitem__)
         told = {"answer": row["choices"][best], "index": best, "score": scores[best], "scores": scores}
-        return {**told, **told_cut(examples)}
+        return {**told, **truncation_note(examples)}
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        logits = self.call(model, batch.inputs).logits.squeeze(1)  # N
-        groups = grouped(batch.examples, logits, batch.labels["labels"])
-        return torch.stack([-(scores.log_softmax(0) * right).sum() for scores, right in groups]).sum()
+    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        groups = grouped(batch.examples, logits.squeeze(1), batch.labels["labels"])
+        return summed_choice_loss(*zip(*groups, strict=True))
 
     @property
     def metrics(self) -> tuple[str, ...]:

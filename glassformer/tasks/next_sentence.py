@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import InputError
-from .batch import Batch, Example, told_cut
+from ..nn.loss import summed_label_loss
+from .batch import Batch, Example, truncation_note
 from .inputs import Columns, Row
 from .metrics import classification
-from .task import Task
-from .task_options import CutOptions
+from .task_options import TruncationOptions
+from .text_task import TextTask
 
 LABELS = ("IsNext", "NotNext")  # in the order in which BERT was trained
 
 
-class NextSentence(Task):
+class NextSentence(TextTask):
     """Does the second text follow the first?
 
     >>> pipe = pipeline("next-sentence", model="./bert-base-uncased/")       # doctest: +SKIP
@@ -28,9 +28,9 @@ class NextSentence(Task):
 
     name = "next-sentence"
     aliases = ("next-sentence-prediction",)
-    head = "AutoModelForNextSentencePrediction"
+    head = "next-sentence"
     columns = Columns(("text", "text_pair"), (), ("label",))
-    Options = CutOptions
+    Options = TruncationOptions
 
     def encode(self, row: Row) -> list[Example]:
         encoded = self.fit(row["text"], row["text_pair"], cut=self.options.cut)
@@ -39,17 +39,14 @@ class NextSentence(Task):
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> dict[str, Any]:
         scores = outputs[0].softmax(-1)
         best = int(scores.argmax())
-        return {"label": LABELS[best], "score": float(scores[best]), **told_cut(examples)}
+        return {"label": LABELS[best], "score": float(scores[best]), **truncation_note(examples)}
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
     chooses_labels = True
 
-    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        return self.call(model, batch.inputs).logits  # B 2
-
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
-        return F.cross_entropy(logits, batch.labels["labels"], reduction="sum")
+        return summed_label_loss(logits, batch.labels["labels"])
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from .registry import task_class, task_of
 from .sentences.sentence_encoder import SentenceEncoder
 from .sentences.sentence_similarity import SentenceSimilarity
 from .task import Task
+from .text_task import TextTask
 
 log = logging.getLogger("glassformer")
 
@@ -59,6 +60,9 @@ class Pipeline:
 
     @property
     def tokenizer(self) -> PreTrainedTokenizer:
+        """The tokenizer of a task that reads texts."""
+        if not isinstance(self.worker, TextTask):
+            raise AttributeError(f"{self.task} reads no texts, and has no tokenizer")
         return self.worker.tokenizer
 
     @property
@@ -81,9 +85,9 @@ class Pipeline:
         tell_file(given)
         if isinstance(given, Path):
             given = read_rows(given)
-        if isinstance(given, Rows):
+        if isinstance(given, Rows) and isinstance(self.worker, TextTask):
             options.setdefault("split_special_tokens", not self.worker.needs_special_tokens)
-        worker = self.worker.asked(**options)
+        worker = self.worker.with_options(**options)
         if worker.is_one(given) or isinstance(given, str | bytes):  # a text is never a list of letters
             (answer,) = answers(worker, [given], batch_size=batch_size or self.batch_size, numbered=False)
             return worker.wrap(answer, given, options)
@@ -103,7 +107,7 @@ class Pipeline:
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Write the model and its tokenizer into a folder that `pipeline(model=folder)` reads."""
         self.model.save_pretrained(folder)
-        self.worker.save_tokenizers(folder)
+        self.worker.save_processor(folder)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.task}, {type(self.model).__name__} {self.model.config.name_or_path!r})"

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError, spelt
+from ..nn.loss import summed_span_loss
 from ..text.base.encoding_options import whole
 from ..text.base.text_inputs import describe
 from ..text.encoding import EncodedRow as Encoded
-from .batch import Batch, Example, told_cut
+from .batch import Batch, Example, truncation_note
 from .inputs import Columns, Row
 from .metrics import answer_scores
-from .task import Task
-from .task_options import Options, some, switch
+from .objectives import LOSS
+from .task_options import TextOptions, some, switch
+from .text_task import TextTask
 
 log = logging.getLogger("glassformer")
 
@@ -30,7 +31,7 @@ HIDDEN = -10_000.0  # the logit of a token that cannot be part of an answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionAnsweringOptions(Options):
+class QuestionAnsweringOptions(TextOptions):
     top_k: int = 1
     doc_stride: int | None = None  # tokens that two windows share
     max_seq_len: int | None = None  # tokens in a window, with the question
@@ -50,7 +51,7 @@ class QuestionAnsweringOptions(Options):
         switch("align_to_words", self.align_to_words)
 
 
-class QuestionAnswering(Task):
+class QuestionAnswering(TextTask):
     """Where in a text does the answer stand?
 
     >>> pipe = pipeline("question-answering", model="./squad/")                     # doctest: +SKIP
@@ -59,8 +60,9 @@ class QuestionAnswering(Task):
     """
 
     name = "question-answering"
-    head = "AutoModelForQuestionAnswering"
+    head = "question-answering"
     columns = Columns(("question", "context"), (), ("answers", "is_impossible"))
+    predicts_from_encoding = True
     Options = QuestionAnsweringOptions
     unwraps_one = True
     chooses_labels = True
@@ -140,14 +142,18 @@ class QuestionAnswering(Task):
                 return place, place + len(text)
         raise InputError(f"the answer {text!r} does not stand at {answers['answer_start'][0]} of its context")
 
-    def count_targets(self, batch: Batch) -> int:
-        return len(batch.examples)
+    def count_targets(self, batch: Batch) -> dict[str, int]:
+        return {LOSS: len(batch.examples)}
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch) -> list[Tensor]:
-        out = self.call(self.model, batch.inputs)
-        logits = torch.stack((out.start_logits, out.end_logits), 1).float().cpu()  # B 2 T
+    def outputs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The scores of starts and of ends, B T each; those of padding are the lowest, so that no answer is there."""
+        out = self.call(model, batch.inputs)
+        return out.start_logits, out.end_logits
+
+    def split(self, outputs: tuple[Tensor, Tensor], batch: Batch) -> list[Tensor]:
+        logits = torch.stack(outputs, 1).float().cpu()  # B 2 T
         return [row[:, :length] for row, length in zip(logits, batch.lengths, strict=True)]
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
@@ -163,7 +169,7 @@ class QuestionAnswering(Task):
         if self.options.handle_impossible_answer:
             found.append({"score": nothing, "start": 0, "end": 0, "answer": ""})
         found.sort(key=lambda each: -each["score"])
-        told = {**({"windows": len(examples)} if len(examples) > 1 else {}), **told_cut(examples)}
+        told = {**({"windows": len(examples)} if len(examples) > 1 else {}), **truncation_note(examples)}
         best = [{**each, **told} for each in found[: self.options.top_k]]
         return best[0] if len(best) == 1 else best
 
@@ -196,13 +202,12 @@ class QuestionAnswering(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        out = self.call(model, batch.inputs)  # no answer begins or ends in the padding, whose logits are the lowest
-        return torch.cat((out.start_logits, out.end_logits))  # 2B T
+    def target_logits(self, outputs: tuple[Tensor, Tensor], batch: Batch) -> Tensor:
+        return torch.cat(outputs)  # 2B T
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         places = torch.cat([batch.labels[name] for name in POSITIONS])
-        return F.cross_entropy(logits, places, reduction="sum") / 2
+        return summed_span_loss(logits, places)
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The tasks by name, and the task that a checkpoint was made for. Nothing is imported before it is asked for."""
+"""The tasks by name, and the task that a checkpoint was made for. Modules are imported when they are used."""
 
 from __future__ import annotations
 
@@ -31,21 +31,19 @@ ALIASES = {
     "ner": "token-classification",
     "next-sentence-prediction": "next-sentence",
 }
-ENDINGS = {  # how the class names of checkpoints end -> the task they answer
-    "ForSequenceClassification": "text-classification",
-    "ForTokenClassification": "token-classification",
-    "ForQuestionAnswering": "question-answering",
-    "ForMultipleChoice": "multiple-choice",
-    "ForNextSentencePrediction": "next-sentence",
-    "ForMaskedLM": "fill-mask",
-    "ForPreTraining": "fill-mask",
-    "ForCausalLM": "text-generation",
-    "LMHeadModel": "text-generation",
-    "ForSeq2SeqLM": "translation",
-    "Transformer": "translation",
-    "SentenceEncoder": "sentence-similarity",
-    "Model": "feature-extraction",
+TASK_OF_HEAD = {  # the task that a model with this head answers
+    "sequence-classification": "text-classification",
+    "token-classification": "token-classification",
+    "question-answering": "question-answering",
+    "multiple-choice": "multiple-choice",
+    "next-sentence": "next-sentence",
+    "masked-lm": "fill-mask",
+    "pre-training": "fill-mask",
+    "causal-lm": "text-generation",
+    "seq2seq-lm": "translation",
+    "body": "feature-extraction",
 }
+OTHER_CLASSES = {"Transformer": "translation", "SentenceEncoder": "sentence-similarity"}  # that no Auto class makes
 
 
 def task_names() -> list[str]:
@@ -69,9 +67,13 @@ def task_class(name: str) -> type[Task]:
 
 
 def task_of(class_name: str | None, where: str) -> str:
-    """The task that a model's class name speaks of."""
-    for ending, task in ENDINGS.items():
-        if class_name is not None and class_name.endswith(ending):
-            return task
-    said = "does not name its class" if class_name is None else f"is a {class_name}"
-    raise InputError(f"{where} {said}, which tells no task; name one: pipeline(task, model=...)")
+    """The task that a model of this class answers."""
+    from .heads import head_of
+
+    if class_name in OTHER_CLASSES:
+        return OTHER_CLASSES[class_name]
+    head = None if class_name is None else head_of(class_name)
+    if head is not None:
+        return TASK_OF_HEAD[head]
+    reason = "does not name its class" if class_name is None else f"is a {class_name}"
+    raise InputError(f"{where} {reason}, which tells no task; name one: pipeline(task, model=...)")

@@ -1,88 +1,58 @@
-"""A task is one object: the rows it reads, how they become tensors, its head, its loss, its metric, its answer.
+"""A task is one object: the rows it reads, how its processor turns them into arrays, its head, its objectives, its
+metric, its answer.
 
 `pipeline()`, prediction, evaluation and training use the same object, so that they cannot disagree. Its methods stand
 in the order in which data flows:
 
-    read -> encode -> collate -> forward -> answer
-                              -> loss
+    read -> encode -> collate -> outputs -> split -> answer
+                                         -> objectives_of
 
-Three of its parts have files of their own: inputs.py reads what a user hands in, truncation.py makes texts fit the
-model, objectives.py holds loss and metrics. A new task says its name, head and columns, `encode` and `answer`; to be
-trained, a loss; to be judged, `predict`, `reference` and `metric`.
+Three of its parts have files of their own: inputs.py reads what a user hands in, processor.py turns values into arrays,
+objectives.py holds losses and metrics. A new task says its name, head and columns, `encode` and `answer`; to be
+trained, `loss_of`; to be evaluated, `predict`, `reference` and `metric`. Tasks that read text start from `TextTask`.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..models import auto
 from ..models.base import PreTrainedModel
 from ..models.untrained import learnt_otherwise
 from ..nn.prepared import prepared
-from ..text.auto_tokenizer import AutoTokenizer
-from ..text.tokenizer import PreTrainedTokenizer
-from .batch import Batch, Example, label_tensor, padded
-from .inputs import ReadsRows, Row
-from .objectives import Learns
+from .batch import Batch, Example, compact_label, label_tensor
+from .heads import BODY
+from .inputs import Row, RowReader
+from .objectives import Objectives
+from .processor import Processor
 from .registry import task_class
-from .truncation import FitsTexts
-
-log = logging.getLogger("glassformer")
-
-SPARE = 256  # rows that a model may have beyond its tokenizer's tokens: sizes are rounded up
-SomeTask = TypeVar("SomeTask", bound="Task")
 
 
-class Task(ReadsRows, FitsTexts, Learns):
+class Task(RowReader, Objectives):
     """What all tasks share. A task adds what it reads, what it asks the model, and what it makes of the outputs."""
 
     aliases: ClassVar[tuple[str, ...]] = ()
-    head: ClassVar[str]  # the Auto class that loads its model
+    head: ClassVar[str]  # what its model has on top of the body: a key of heads.py
     taught_by: ClassVar[str | None] = None  # the task whose rows teach it, if not its own
     unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
-    needs_special_tokens: ClassVar[bool] = False  # texts of files keep theirs too
-    written_columns: ClassVar[tuple[str, ...]] = ()  # texts that the model writes, with words of its vocabulary too
+    written_columns: ClassVar[tuple[str, ...]] = ()  # what the model generates, with words of its vocabulary too
+    predicts_from_encoding: ClassVar[bool] = False  # `predict` reads more of an encoded text than its ids
     draws: ClassVar[bool] = False  # numbers at random, so that batches must be read one after the other
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
-        if self.head == "AutoModel" and model.config.is_encoder_decoder:
-            raise InputError(f"{self.name} takes a model that reads one text; {type(model).__name__} writes another")
+    def __init__(self, model: PreTrainedModel, processor: Processor, **options: Any) -> None:
         self.model = model
-        self.tokenizer = tokenizer
+        self.processor = processor
         self.kept = {}
         self.options = self.Options()
-        self.options = self.asked(**options).options
-        self.compare_vocabularies()
-
-    @classmethod
-    def from_pretrained(
-        cls: type[SomeTask],
-        name_or_path: str | PathLike[str],
-        tokenizer: PreTrainedTokenizer | str | PathLike[str] | None = None,
-        *,
-        hub: Mapping[str, Any] | None = None,
-        model_arguments: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> SomeTask:
-        """The task with a model and tokenizer from a folder or by a hub name.
-
-        `hub` holds the arguments for finding files (`revision`, `cache_dir`, ...), `model_arguments` further ones for
-        the model's own `from_pretrained`.
-        """
-        hub = dict(hub or {})
-        model = getattr(auto, cls.head).from_pretrained(name_or_path, **hub, **(model_arguments or {}))
-        if tokenizer is None or not isinstance(tokenizer, PreTrainedTokenizer):
-            tokenizer = AutoTokenizer.from_pretrained(name_or_path if tokenizer is None else tokenizer, **hub)
-        return cls(model, tokenizer, **options)
+        self.options = self.with_options(**options).options
 
     @property
     def trainable(self) -> nn.Module:
@@ -96,15 +66,9 @@ class Task(ReadsRows, FitsTexts, Learns):
             ready.model = prepared(self.model)
         return ready
 
-    @classmethod
-    def new_config(cls, tokenizer: PreTrainedTokenizer) -> dict[str, Any]:
-        """What the config of a new model must say to go with a tokenizer."""
-        ids = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-        return {"vocab_size": len(tokenizer), **ids}
-
-    def save_tokenizers(self, folder: str | PathLike[str]) -> None:
-        """Write what turns texts into ids beside the model, as `from_pretrained` reads it."""
-        self.tokenizer.save_pretrained(folder)
+    def save_processor(self, folder: str | PathLike[str]) -> None:
+        """Write what turns rows into arrays beside the model, as `from_pretrained` reads it."""
+        self.processor.save_pretrained(folder)
 
     @property
     def label_ids(self) -> dict[str, int]:
@@ -122,18 +86,26 @@ class Task(ReadsRows, FitsTexts, Learns):
         return [self.encode(row) for row in rows]
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        """Examples as one padded batch."""
-        ids = [example.encoded.ids() for example in examples]
-        pad_id = 0 if self.tokenizer.pad_token is None else self.tokenizer.pad_token_id
-        inputs = {"input_ids": padded(ids, pad_id), "attention_mask": padded([[1] * len(row) for row in ids], 0)}
-        if "token_type_ids" in self.tokenizer.model_input_names and takes(self.model.base_model, "token_type_ids"):
-            inputs["token_type_ids"] = padded([example.encoded.type_ids() for example in examples], 0)
+        """Examples as one batch."""
         known = [name for name in examples[0].labels if all(name in example.labels for example in examples)]
         labels = {name: label_tensor([example.labels[name] for example in examples]) for name in known}
-        batch = Batch(inputs, labels, examples)
-        batch.targets_count = self.count_targets(batch) if labels else 0
-        batch.targets_per_example = batch.targets_count / len(examples)
+        batch = Batch(self.collate_inputs(examples, labels), labels, examples)
+        batch.positions = self.count_positions(batch)
+        batch.counts = self.count_targets(batch) if labels else {}
         return batch
+
+    def collate_inputs(self, examples: Sequence[Example], labels: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors that the model takes, by the names of its arguments."""
+        return self.processor.collate([example.encoded for example in examples])
+
+    def count_positions(self, batch: Batch) -> int:
+        """How much room a batch takes with its padding."""
+        return sum(batch.lengths)
+
+    def compact(self, example: Example) -> Example:
+        """The same example in little memory, for training, which reads it in every epoch."""
+        labels = {name: compact_label(value) for name, value in example.labels.items()}
+        return replace(example, encoded=self.processor.compact(example.encoded), labels=labels)
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
@@ -143,8 +115,8 @@ class Task(ReadsRows, FitsTexts, Learns):
         return model(**inputs, **extra, return_dict=True)
 
     def forward(self, batch: Batch) -> list[Any]:
-        """What the model says of each example. A task that writes text asks `model.generate` here."""
-        return list(self.call(self.model, batch.inputs).logits.float().cpu())
+        """The model's outputs for each example. A task that generates text calls `model.generate` here."""
+        return self.split(self.outputs(self.trainable, batch), batch)
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:
         """What the user gets for one row."""
@@ -166,19 +138,9 @@ class Task(ReadsRows, FitsTexts, Learns):
 
     def learn_from(self, row: Any, seed: Sequence[int]) -> list[Example]:
         """What one of `pieces` teaches. What is drawn at random depends on `seed` alone: of the run, epoch and row."""
-        examples = self.encode(self.read(row))
-        if any(example.encoded.truncated for example in examples):
-            self.tell_cut("text", self.limit)
-        return examples
+        return self.encode(self.read(row))
 
     # --- honesty -----------------------------------------------------------------------------------------------
-
-    def compare_vocabularies(self) -> None:
-        """Say that the tokenizer seems to be another model's, whose ids mean other words."""
-        known, words = self.model.get_input_embeddings().num_embeddings, len(self.tokenizer)
-        if words > known or known - words >= SPARE:
-            told = "the tokenizer has %d tokens and the model %d: if they do not belong together, answers are wrong"
-            log.warning(told, words, known)
 
     def refuse_untrained(self) -> None:
         """Raise if an answer would come from weights that were drawn and learnt nothing, or learnt something else."""
@@ -206,7 +168,7 @@ class Task(ReadsRows, FitsTexts, Learns):
         """Whether an answer depends on a part of the model: vectors of tokens do on the body, without its pooler."""
         inner = part.removeprefix(self.model.keymap.prefix)
         is_of_body = self.model.base_model is self.model or inner != part or part == self.model.base_model_prefix
-        return self.head != "AutoModel" or (is_of_body and inner != "pooler")
+        return self.head != BODY or (is_of_body and inner != "pooler")
 
 
 def takes(model: nn.Module, name: str) -> bool:

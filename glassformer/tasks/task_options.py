@@ -1,4 +1,4 @@
-"""What a task can be asked for: checked when it is given, and a name that nobody reads raises."""
+"""The options of tasks: checked when they are given; an unknown name raises."""
 
 from __future__ import annotations
 
@@ -11,22 +11,28 @@ from ..text.base.encoding_options import TRUNCATION, one_of, whole
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What every task can be asked for."""
+    """The options of every task."""
+
+    num_workers: Any = None  # accepted out of habit, and ignored: rows are read by the calling process
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(Options):
+    """The options of every task that reads texts."""
 
     split_special_tokens: bool = False  # read "[MASK]" in a text as plain characters
-    num_workers: Any = None  # taken because habits pass it: rows are read by the process that asks
 
     def __post_init__(self) -> None:
         one_of("split_special_tokens", self.split_special_tokens, (True, False))
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutOptions(Options):
-    """What to do with a text that is longer than the model: it is refused unless cutting it is asked for."""
+class TruncationOptions(TextOptions):
+    """What to do with a text that is longer than the model: it is refused unless truncation is requested."""
 
     truncation: bool | str = False  # True is "longest_first"; "only_first", "only_second"
     max_length: int | None = None  # None: the model's own limit
-    padding: Any = None  # taken because habits pass it: padding is never computed and changes no answer
+    padding: Any = None  # accepted out of habit, and ignored: padding is never computed and changes no answer
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..checkpoints.config import PretrainedConfig
 from ..data.labels import find_label
 from ..errors import InputError, nearest
+from ..nn.loss import summed_label_loss, text_loss
 from ..text.base.encoding_options import one_of
 from ..text.base.text_inputs import describe
-from .batch import Batch, Example, told_cut
+from .batch import Batch, Example, truncation_note
 from .inputs import Columns, Row
 from .metrics import by_label, classification, correlation, multi_label
-from .task import Task
-from .task_options import CutOptions, some
+from .objectives import LOSS
+from .task_options import TruncationOptions, some
+from .text_task import TextTask
 
 FUNCTIONS = {"softmax": lambda logits: logits.softmax(-1), "sigmoid": torch.sigmoid, "none": lambda logits: logits}
 
@@ -33,7 +34,7 @@ def function_for(config: PretrainedConfig) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassificationOptions(CutOptions):
+class TextClassificationOptions(TruncationOptions):
     top_k: int | str | None = "best"  # how many labels, None for all; "best" is the best one, not in a list
     function_to_apply: str | None = None  # "softmax", "sigmoid", "none"; None: what the model was trained for
 
@@ -44,7 +45,7 @@ class TextClassificationOptions(CutOptions):
         one_of("function_to_apply", self.function_to_apply, (None, "default", *FUNCTIONS))
 
 
-class TextClassification(Task):
+class TextClassification(TextTask):
     """Which label does a text have?
 
     >>> pipe = pipeline("sentiment-analysis", model="./sst2/")               # doctest: +SKIP
@@ -54,7 +55,7 @@ class TextClassification(Task):
 
     name = "text-classification"
     aliases = ("sentiment-analysis",)
-    head = "AutoModelForSequenceClassification"
+    head = "sequence-classification"
     columns = Columns(("text",), ("text_pair",), ("label",))
     Options = TextClassificationOptions
 
@@ -96,8 +97,8 @@ class TextClassification(Task):
             raise InputError(f"label {label!r} is not one of {known}{nearest(str(label), names)}")
         return number
 
-    def count_targets(self, batch: Batch) -> int:
-        return batch.labels["labels"].numel()
+    def count_targets(self, batch: Batch) -> dict[str, int]:
+        return {LOSS: batch.labels["labels"].numel()}
 
     @property
     def smooths_labels(self) -> bool:
@@ -114,7 +115,7 @@ class TextClassification(Task):
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
         scores, names = self.scores(outputs[0]).tolist(), self.model.config.id2label
-        cut = told_cut(examples)
+        cut = truncation_note(examples)
         best = sorted(range(len(scores)), key=lambda i: -scores[i])
         found = [{"label": names[i], "score": scores[i], **cut} for i in best]
         return found[0] if self.options.top_k == "best" else found[: self.options.top_k]
@@ -124,21 +125,13 @@ class TextClassification(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        return self.call(model, batch.inputs).logits  # B L
-
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         if self.model.training and self.model.config.problem_type is None:
             self.model.config.problem_type = self.kind  # its files tell what it learnt, and answers are given so
         labels = batch.labels["labels"]
         if self.kind == "single_label_classification":
-            return F.cross_entropy(
-                logits, labels, self.label_weights, reduction="sum", label_smoothing=self.label_smoothing
-            )
-        labels = labels.to(logits.dtype).view_as(logits)
-        if self.kind == "regression":
-            return F.mse_loss(logits, labels, reduction="sum")
-        return F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+            return summed_label_loss(logits, labels, self.label_weights, self.label_smoothing)
+        return text_loss(logits, labels.view_as(logits), self.kind, reduction="sum")
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -7,26 +7,25 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..data.labels import find_label
 from ..errors import InputError, nearest
-from ..nn.loss import IGNORED
+from ..nn.loss import IGNORED, summed_label_loss
 from ..text.base.encoding_options import one_of, whole
 from ..text.base.text_inputs import describe
 from .batch import Batch, Example
 from .inputs import Columns, Row
 from .metrics import begins, entity_scores, split_tag
-from .task import Task
-from .task_options import Options, switch
+from .task_options import TextOptions, switch
+from .text_task import TextTask
 
 STRATEGIES = ("none", "simple", "first", "average", "max")
 OUTSIDE = "O"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenClassificationOptions(Options):
+class TokenClassificationOptions(TextOptions):
     aggregation_strategy: str = "none"  # how tokens become entities; the last three never cut through a word
     ignore_labels: Sequence[str] = (OUTSIDE,)
     stride: int | None = None  # tokens that the windows of a long text share; None for a quarter of a window
@@ -54,7 +53,7 @@ class Token(NamedTuple):
     number: int  # of the word that it is part of
 
 
-class TokenClassification(Task):
+class TokenClassification(TextTask):
     """Which tokens are names, places, parts of speech?
 
     >>> pipe = pipeline("ner", model="./ner/", aggregation_strategy="simple")         # doctest: +SKIP
@@ -64,8 +63,9 @@ class TokenClassification(Task):
 
     name = "token-classification"
     aliases = ("ner",)
-    head = "AutoModelForTokenClassification"
+    head = "token-classification"
     columns = Columns(("text",), ("tokens",), ("tags",), lists=("tokens",))
+    predicts_from_encoding = True
     Options = TokenClassificationOptions
     smooths_labels = weighs_labels = chooses_labels = True
 
@@ -130,8 +130,8 @@ class TokenClassification(Task):
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch) -> list[Tensor]:
-        return batch.by_length(self.call(self.model, batch.inputs).logits.float())  # each T L
+    def split(self, outputs: Tensor, batch: Batch) -> list[Tensor]:
+        return batch.by_length(outputs.float())  # each T L
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> list[dict[str, Any]]:
         text, starts = self.joined(row)
@@ -232,18 +232,12 @@ class TokenClassification(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        return self.call(model, batch.inputs).logits[batch.labels["labels"] != IGNORED]  # targets L
+    def target_logits(self, outputs: Tensor, batch: Batch) -> Tensor:
+        return outputs[batch.labels["labels"] != IGNORED]  # targets L
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         labels = batch.labels["labels"]
-        return F.cross_entropy(
-            logits,
-            labels[labels != IGNORED],
-            self.label_weights,
-            reduction="sum",
-            label_smoothing=self.label_smoothing,
-        )
+        return summed_label_loss(logits, labels[labels != IGNORED], self.label_weights, self.label_smoothing)
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from ..text.tokenizer import PreTrainedTokenizer
 log = logging.getLogger("glassformer")
 
 
-class FitsTexts:
+class EncodesTexts:
     """The part of a task that turns texts into tokens, as many as the model takes."""
 
     model: PreTrainedModel
@@ -53,7 +53,7 @@ class FitsTexts:
             self.check_length(text, encoded)
         return encodings
 
-    def tell_cut(self, what: str, most: int) -> None:
+    def report_truncation(self, what: str, most: int) -> None:
         """Say once that texts of a kind are cut, where an answer has no place to say it in."""
         told = self.kept.setdefault("told", set())
         if what not in told:

@@ -12,14 +12,14 @@ from torch import Tensor
 from ..errors import InputError, spelt
 from ..models.base import PreTrainedModel
 from ..text.tokenizer import PreTrainedTokenizer
-from .batch import Example, told_cut
+from .batch import Example, truncation_note
 from .inputs import Columns, Row
-from .task import Task
-from .task_options import CutOptions, switch, texts
+from .task_options import TruncationOptions, switch, texts
+from .text_task import TextTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZeroShotOptions(CutOptions):
+class ZeroShotOptions(TruncationOptions):
     truncation: bool | str = "only_first"  # the text is cut, never the label, and the result tells
     candidate_labels: str | Sequence[str] | None = None  # a list, or words with commas between them
     hypothesis_template: str = "This example is {}."
@@ -47,7 +47,7 @@ class ZeroShotOptions(CutOptions):
         return list(given) if isinstance(given, list | tuple) else given
 
 
-class ZeroShotClassification(Task):
+class ZeroShotClassification(TextTask):
     """Which of these labels fits a text?
 
     >>> pipe = pipeline("zero-shot-classification", model="./mnli/")                     # doctest: +SKIP
@@ -56,7 +56,7 @@ class ZeroShotClassification(Task):
     """
 
     name = "zero-shot-classification"
-    head = "AutoModelForSequenceClassification"
+    head = "sequence-classification"
     taught_by = "text-classification"
     columns = Columns(("text",))
     Options = ZeroShotOptions
@@ -96,7 +96,7 @@ class ZeroShotClassification(Task):
             "sequence": row["text"],
             "labels": [labels[i] for i in best],
             "scores": scores[best].tolist(),
-            **told_cut(examples),
+            **truncation_note(examples),
         }
 
     def verdicts(self) -> tuple[int, int]:

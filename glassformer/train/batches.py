@@ -28,8 +28,8 @@ EPOCHS = 1_000_003  # apart stand the seeds of two runs
 class Batches:
     """The micro-batches of each step; an iterator without end that can be put anywhere.
 
-    All rows are encoded once at the beginning, so that one that cannot be used is told before hours of work. What a
-    task draws in a row, such as masks, it draws anew in each epoch.
+    All rows are encoded once, at the beginning, so that one that cannot be used is reported before hours of work, and
+    kept in little memory. What a task draws at random in pieces of text, such as masks, it draws anew in each epoch.
     """
 
     def __init__(
@@ -51,18 +51,20 @@ class Batches:
         self.tokens, self.rows_at_most, self.per_step, self.seed = tokens, rows_at_most, per_step, seed
         self.epoch, self.step = 0, 0
         self.reading = 0  # the epoch of the rows that were handed out last
-        self.lengths, self.content = self.look_at_all()
+        self.keeps_encodings = not learning and task.predicts_from_encoding
+        self.encoded: list[list[Example]] = []  # of every row, unless rows are pieces of a text that is encoded already
+        self.lengths, self.content = self.encode_all()
         self._plan = self.plan(0)
 
-    def look_at_all(self) -> tuple[list[int], str]:
-        """The length of each row, and a short text that changes when a token or a label does."""
+    def encode_all(self) -> tuple[list[int], str]:
+        """The length of each row, and a digest that changes when an input or a label does."""
         digest = hashlib.blake2b(digest_size=16)
         if isinstance(self.rows, Pieces):
             digest.update(self.rows.corpus.ids.tobytes())
             return self.rows.lengths, digest.hexdigest()
-        lengths, bare = [], []
+        lengths, empty, processor = [], [], self.task.processor
         for number in range(len(self.rows)):
-            examples = self.encode(number)
+            examples = self.encode_row(number)
             targets = {name for example in examples for name in example.labels}
             if number == 0:
                 first = targets
@@ -71,20 +73,24 @@ class Batches:
                 problem = InputError(f"it has other columns to learn from than {self.name_row(0)}, of {columns}")
                 raise located(problem, self.rows[number], number)
             lengths.append(sum(map(len, examples)))
-            bare += [number] * any(example.lacks_text for example in examples)
-            digest.update(repr([(example.encoded.ids(), example.labels) for example in examples]).encode())
-        if bare:
-            place = self.name_row(bare[0])
-            told = "%d of %d rows have an empty text, the first of them %s: nothing in it tells their label"
-            log.warning(told, len(bare), len(lengths), place)
+            empty += [number] * any(processor.is_empty(example.encoded) for example in examples)
+            digest.update(repr([(processor.content(each.encoded), each.labels) for each in examples]).encode())
+            self.encoded.append(examples if self.keeps_encodings else list(map(self.task.compact, examples)))
+        if empty:
+            place = self.name_row(empty[0])
+            warning = "%d of %d rows have an empty text, the first of them %s: nothing in it tells their label"
+            log.warning(warning, len(empty), len(lengths), place)
         return lengths, digest.hexdigest()
 
     def encode(self, number: int) -> list[Example]:
         """One row as the model reads it, with what is to be learnt from it."""
+        return self.encoded[number] if self.encoded else self.encode_row(number)
+
+    def encode_row(self, number: int) -> list[Example]:
         try:
             examples = self.task.learn_from(self.rows[number], (self.seed, self.reading, number))
             if not all(example.labels for example in examples):
-                self.task.loss(self.task.model, self.task.collate(examples))  # says what it misses
+                self.task.require_labels(self.task.collate(examples))  # says what it misses
         except GlassformerError as error:
             raise located(error, self.rows[number], number) from None
         for example in examples:

@@ -103,7 +103,7 @@ def claimed(folder: Path) -> Iterator[None]:
 def write_model(folder: Path, task: Task, model: nn.Module | None = None) -> None:
     """The task's model, or a copy of it in one piece, and its tokenizer, as from_pretrained reads them."""
     (task.trainable if model is None else model).save_pretrained(folder)
-    task.save_tokenizers(folder)
+    task.save_processor(folder)
 
 
 def write_checkpoint(

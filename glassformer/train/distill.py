@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..tasks.batch import Batch, Example
+from ..tasks.objectives import LOSS, Objective
 from ..tasks.task import Task
 from ..text.base.encoding_options import between, one_of
 
@@ -37,7 +38,9 @@ class DistillSettings:
 
 
 class Distillation:
-    """A task whose loss listens to a teacher: what training calls in place of the task itself."""
+    """A task whose objective includes a teacher's scores: what training calls in place of the task itself."""
+
+    objective_names = (LOSS,)
 
     def __init__(self, task: Task, teacher: nn.Module, settings: DistillSettings) -> None:
         if not task.chooses_labels:
@@ -50,13 +53,19 @@ class Distillation:
         return self.task.collate(examples)
 
     def loss(self, model: nn.Module, batch: Batch, reduction: str = "sum") -> Tensor:
-        """(1 - alpha) * the task's own loss + alpha * T² * KL(teacher, student) + hidden * distance."""
+        """The only objective of a batch: its "sum" or "mean"."""
         one_of("reduction", reduction, ("sum", "mean"))
+        total, count = self.objectives(model, batch)[LOSS]
+        return total if reduction == "sum" else total / count
+
+    def objectives(self, model: nn.Module, batch: Batch) -> dict[str, Objective]:
+        """(1 - alpha) * the task's own loss + alpha * T² * KL(teacher, student) + hidden * distance."""
         settings, task = self.settings, self.task
+        task.require_labels(batch)
         with watched([layer for layer, _ in self.pairs]) as mine:
-            logits = task.target_logits(model, batch)
+            logits = task.target_logits(task.outputs(model, batch), batch)
         with torch.no_grad(), watched([layer for _, layer in self.pairs]) as theirs:
-            wanted = task.target_logits(self.teacher, batch)
+            wanted = task.target_logits(task.outputs(self.teacher, batch), batch)
         if logits.shape != wanted.shape:
             scored = f"{wanted.shape[-1]} labels and the student {logits.shape[-1]}"
             raise InputError(f"the teacher scores {scored}: they must be the same")
@@ -65,7 +74,7 @@ class Distillation:
         if self.pairs:
             lengths = torch.tensor(sorted(batch.lengths), device=logits.device)  # as they stand in the stream
             total = total + settings.hidden * distance(mine, theirs, lengths)
-        return total if reduction == "sum" else total / batch.targets_count
+        return {LOSS: Objective(total, batch.targets_count)}
 
 
 def divergence(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:

@@ -23,6 +23,7 @@ class Progress:
     seconds: float = 0.0  # spent on steps, without evaluation and saving
     tokens: int = 0
     since_log: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("loss", "targets", "skipped"), 0.0))
+    objectives: dict[str, list[float]] = field(default_factory=dict)  # since the last line: of each its sum and count
 
     def count(self, result: StepResult) -> None:
         """Add a step."""
@@ -31,6 +32,13 @@ class Progress:
         self.since_log["loss"] += result.loss * result.targets
         self.since_log["targets"] += result.targets
         self.since_log["skipped"] += not result.updated
+        for name, (total, count) in result.objectives.items():
+            before = self.objectives.get(name, (0.0, 0))
+            self.objectives[name] = [before[0] + total, before[1] + count]
+
+    def logged(self) -> None:
+        """Begin to count anew what the next line of the log reports."""
+        self.since_log, self.objectives = Progress().since_log, {}
 
     def judge(self, metrics: dict[str, float], name: str) -> bool:
         """Remember an evaluation; whether it is the best so far, by the metric of this name."""

@@ -58,8 +58,9 @@ class Sharded:
     def wrapped(self, task: Any) -> Any:
         """The same task, or what learns in its place, with computations that go through the root."""
         wrapped = copy.copy(task)
-        wrapped.loss = lambda model, batch, reduction="sum": self.run(task.loss, model, batch, reduction)
+        wrapped.objectives = lambda model, batch: self.run(task.objectives, model, batch)
         if isinstance(task, Task):
+            wrapped.outputs = lambda model, batch: self.run(task.outputs, model, batch)
             wrapped.forward = lambda batch: self.run(task.forward, batch)
         return wrapped
 
@@ -73,7 +74,8 @@ class Sharded:
 def hollow_copy(task: Task) -> nn.Module:
     """The same modules without values."""
     model = task.trainable
-    known: dict[int, Any] = {id(task.tokenizer): task.tokenizer}
+    shared = [task.processor, *vars(task.processor).values()]  # the copy needs no tokenizer of its own
+    known: dict[int, Any] = {id(each): each for each in shared}
     for each in model.parameters():
         known[id(each)] = nn.Parameter(each.detach().to("meta"), requires_grad=each.requires_grad)
     return copy.deepcopy(model, known)

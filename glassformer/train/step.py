@@ -1,7 +1,7 @@
 """One training step: a plain function, exact under accumulation.
 
 However a step's rows are cut into micro-batches, or shared among processes, the gradient is that of all of them in
-one batch: every loss is a sum, divided by the number of targets in the whole step.
+one batch: every objective is a sum, divided by its own count in the whole step.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from ..errors import TrainingError
 from ..tasks.batch import Batch, Example
+from ..tasks.objectives import Objective, combined
 from ..tasks.task import Task
 from .distributed import ALONE, Ranks, heard_among
 
@@ -30,12 +31,13 @@ NO_MEMORY = re.compile("out of memory|can't allocate memory", re.IGNORECASE)  # 
 class StepResult:
     """What a step did."""
 
-    loss: float  # the mean over all targets
+    loss: float  # the objectives added up, each the mean over all its targets
     grad_norm: float  # before clipping
     targets: int
     tokens: int
     positions: int  # with the padding that the batches hold and nobody computes
     updated: bool = True  # False: nothing to learn from, or an overflow of fp16 that the scaler answers
+    objectives: dict[str, tuple[float, int]] = field(default_factory=dict)  # of each its sum and count
 
     @property
     def padding(self) -> float:
@@ -61,28 +63,32 @@ def take_step(
     """
     device = next(model.parameters()).device
     scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
-    batches = [batch for batch in batches if batch.targets_count or ranks.shards]  # shards are computed together
-    learnt = [batch for batch in batches if batch.targets_count]
+    batches = [batch for batch in batches if any(batch.counts.values()) or ranks.shards]  # shards compute together
+    learnt = [batch for batch in batches if any(batch.counts.values())]
     tokens = [sum(batch.lengths) for batch in learnt]
-    positions = [sum(x.numel() for name, x in batch.inputs.items() if name.endswith("input_ids")) for batch in learnt]
-    examples = sum(len(batch.examples) for batch in learnt)
-    counts = ranks.sum([examples, sum(batch.targets_count for batch in learnt), sum(tokens), sum(positions)])
-    examples, targets, *read = (int(count) for count in counts)
-    if targets == 0:
+    names = task.objective_names
+    mine = [sum(batch.counts.get(name, 0) for batch in learnt) for name in names]
+    sums = ranks.sum([*mine, sum(tokens), sum(batch.positions for batch in learnt)])
+    *counted, read_tokens, read_positions = (int(each) for each in sums)
+    counts = dict(zip(names, counted, strict=True))
+    targets, read = counted[0], (read_tokens, read_positions)
+    if not any(counted):
         return StepResult(0.0, 0.0, 0, *read, updated=False)
-    for batch in batches:
-        batch.targets_per_example = targets / examples
 
     optimizer.zero_grad(set_to_none=True)
     scaler.scale(torch.zeros((), device=device))  # begins to count, also on a rank that has no batch
     losses = []
+    totals = {name: torch.zeros((), device=device) for name in names}
     for batch in batches:
         with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
-            loss = task.loss(model, batch.to(device), reduction="sum") * bool(batch.targets_count) / targets
+            found = task.objectives(model, batch.to(device))
+            loss = combined(found, counts)
         with heard_among():
             scaler.scale(loss * ranks.size if ranks.shards else loss).backward()  # shards are averaged on the way
         losses.append(loss.detach())
-    (total,) = ranks.sum([float(torch.stack(losses).sum()) if losses else 0.0])
+        for name, (value, count) in found.items():
+            totals[name] = totals[name] + value.detach() * bool(count)
+    total, *each = ranks.sum([float(torch.stack(losses).sum()) if losses else 0.0, *map(float, totals.values())])
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     ranks.sum_gradients(parameters)
     scaler.unscale_(optimizer)
@@ -91,16 +97,16 @@ def take_step(
     if not math.isfinite(total) or not (math.isfinite(norm) or overflowed):
         optimizer.zero_grad(set_to_none=True)
         what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient is not finite ({norm})"
-        found = [] if ranks.shards else list(bad_rows(task, model, batches, precision))
-        read = [examples[0].row for batch in batches for examples in rows_of(batch)]
-        names = [[name_row(row) for row in rows] for rows in (found, read)]
-        everywhere = ranks.gather(names)  # each rank tells what all have found
-        told = which_rows(*([name for mine in everywhere for name in mine[kind]] for kind in (0, 1)))
-        raise TrainingError(f"{what}, and the weights were not changed. {told}")
+        causes = [] if ranks.shards else list(bad_rows(task, model, batches, precision))
+        all_rows = [examples[0].row for batch in batches for examples in rows_of(batch)]
+        everywhere = ranks.gather([[name_row(row) for row in rows] for rows in (causes, all_rows)])
+        report = which_rows(*([name for named in everywhere for name in named[kind]] for kind in (0, 1)))
+        raise TrainingError(f"{what}, and the weights were not changed. {report}")
     scaler.step(optimizer)
     scaler.update()
     optimizer.zero_grad(set_to_none=True)
-    return StepResult(total, norm, targets, *read, updated=not overflowed)
+    objectives = {name: (value, counts[name]) for name, value in zip(names, each, strict=True)}
+    return StepResult(total, norm, targets, *read, updated=not overflowed, objectives=objectives)
 
 
 def bad_rows(task: Task, model: nn.Module, batches: Sequence[Batch], precision: torch.dtype | None) -> Iterator[int]:
@@ -110,9 +116,14 @@ def bad_rows(task: Task, model: nn.Module, batches: Sequence[Batch], precision: 
     for batch in batches:
         for examples in rows_of(batch):
             with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
-                loss = task.loss(model, task.collate(examples).to(device), reduction="sum")
+                loss = sum_of(task.objectives(model, task.collate(examples).to(device)))
             if not (is_finite(loss) and all(map(is_finite, torch.autograd.grad(loss, parameters, allow_unused=True)))):
                 yield examples[0].row
+
+
+def sum_of(objectives: Mapping[str, Objective]) -> Tensor:
+    """All objectives added up, where only whether that is finite matters."""
+    return torch.stack([each.total for each in objectives.values()]).sum()
 
 
 def rows_of(batch: Batch) -> list[list[Example]]:

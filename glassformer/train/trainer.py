@@ -25,7 +25,7 @@ from . import checkpoint
 from .batches import Batches
 from .distill import Distillation, DistillSettings
 from .distributed import ALONE, Ranks, join_ranks
-from .evaluation import judge, judging_batches
+from .evaluation import evaluate_batches, evaluation_batches
 from .optimizer import AdamW, parameter_groups
 from .randomness import load_random_state, random_state, seed_all, untouched_random_numbers
 from .reporting.report import write_report
@@ -97,7 +97,7 @@ class Trainer:
         self.batches = self.make_batches(train_rows, buffer)
         self.total = settings.max_steps or self.batches.steps_in(settings.num_train_epochs)
         self.eval_rows = None if eval_rows is None else list(eval_rows)
-        self.eval_batches = None if self.eval_rows is None else judging_batches(task, self.eval_rows, **self.budget)
+        self.eval_batches = None if self.eval_rows is None else evaluation_batches(task, self.eval_rows, **self.budget)
         self.choose_by()  # what cannot be had at the end is told now
         check_end(task, settings, self.total, can_judge=self.eval_rows is not None)
         self.optimizer = AdamW(
@@ -204,7 +204,7 @@ class Trainer:
         """One update from this rank's share of a step's batches."""
         mine = [self.batches.collate(numbers) for numbers in rows[self.ranks.rank :: self.ranks.size]]
         if self.sharded is not None and len(mine) < math.ceil(len(rows) / self.ranks.size):
-            mine.append(replace(self.batches.collate(rows[0]), targets_count=0))  # no rank can run a layer alone
+            mine.append(self.batches.collate(rows[0]).without_targets())  # no rank can run a layer alone
         with telling_step(self.progress.step + 1, self.settings.tokens_per_batch):
             result = take_step(
                 self.learner,
@@ -227,7 +227,7 @@ class Trainer:
         self.log.moved(self.progress.step, result, self.rate)
         if self.progress.step % self.settings.logging_steps == 0 or self.progress.step == self.total:
             self.log.tell(self.progress, result, self.rate, self.batches.progress)
-            self.progress.since_log = Progress().since_log
+            self.progress.logged()
 
     def look_around(self, caught: list[str]) -> str | None:
         """After a step: evaluate and save if that is due; the reason to stop, if there is one.
@@ -278,14 +278,14 @@ class Trainer:
         judged, batches = self.eval_rows, self.eval_batches
         if rows is not None:
             judged = list(rows)
-            batches = judging_batches(self.task, judged, **self.budget)
+            batches = evaluation_batches(self.task, judged, **self.budget)
         if judged is None or batches is None:
             raise InputError("there are no rows to evaluate on: hand some to evaluate, or eval_rows to the Trainer")
         task, ranks = self.task, self.ranks
         if self.sharded is not None:
             task, ranks = self.sharded.wrapped(task), ALONE  # all ranks read all rows, since they run together
         with untouched_random_numbers():
-            return judge(task, judged, batches, ranks)
+            return evaluate_batches(task, judged, batches, ranks)
 
     def whole_model(self) -> nn.Module:
         """The model as it is written; every rank must ask for it at the same time."""
@@ -374,7 +374,7 @@ class Trainer:
         checkpoint.load_optimizer(self.optimizer, tensors)
         if values["scaler"] and self.scaler.is_enabled():
             self.scaler.load_state_dict(values["scaler"])
-        self.progress = Progress(**{name: values[name] for name in vars(Progress())})
+        self.progress = Progress(**{name: values[name] for name in vars(Progress()) if name in values})
         go_to_step(self.schedule, self.progress.step)
         best = self.progress.best
         if self.settings.load_best_model_at_end and best is not None:

@@ -61,7 +61,7 @@ def test_the_loss_is_the_papers(tmp_path, make, rows):
         parameter.data += 0.1 * torch.randn_like(parameter)
     batch = batch_of(student, rows)
     taught = Distillation(student, teacher.model, DistillSettings(teacher="t", temperature=3.0, alpha=0.25))
-    mine, wanted = (task.target_logits(task.model, batch) for task in (student, teacher))
+    mine, wanted = (task.target_logits(task.outputs(task.model, batch), batch) for task in (student, teacher))
     p, q = (wanted / 3).softmax(-1), (mine / 3).softmax(-1)
     parts = torch.where(p > 0, p * (p.log() - q.log()), 0.0).nan_to_num().sum(-1)
     soft = parts.sum() * 9 / (len(mine) / batch.targets_count)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +58,7 @@ def pretrainer(folder: Path, **options) -> Task:
 
 def packer(folder: Path, n_positions: int = 8, **options) -> Task:
     fields = {**NO_DROPOUT, "embd_pdrop": 0.0, "n_positions": n_positions}
-    return writer(folder, **fields).asked(**{"documents": "blank", **options})
+    return writer(folder, **fields).with_options(**{"documents": "blank", **options})
 
 
 def settings(folder: Path, **others) -> TrainSettings:
@@ -129,17 +128,17 @@ def test_a_prefix_stands_before_every_document(tmp_path):
 def test_overlapping_pieces_judge_every_word_once_with_more_context(tmp_path):
     task = packer(tmp_path)
     plain = evaluate(task, ROWS)
-    seen = evaluate(task.asked(overlap=6), ROWS)
+    seen = evaluate(task.with_options(overlap=6), ROWS)
     assert plain["perplexity"] == pytest.approx(math.exp(plain["loss"]))
     assert seen["loss"] != plain["loss"]
-    judged = Batches(task.asked(overlap=6), ROWS, tokens=100, learning=False)
+    judged = Batches(task.with_options(overlap=6), ROWS, tokens=100, learning=False)
     targets = judged.collate(range(len(judged.rows))).targets_count
     assert targets == sum(len(ids) - 1 for ids in documents(task))
-    assert len(judged.rows) > len(Batches(task.asked(overlap=6), ROWS, tokens=100).rows)
+    assert len(judged.rows) > len(Batches(task.with_options(overlap=6), ROWS, tokens=100).rows)
 
 
 def test_recalling_mixes_in_what_followed_like_places(tmp_path):
-    task = packer(tmp_path).asked(overlap=3)
+    task = packer(tmp_path).with_options(overlap=3)
     batches = Batches(task, ROWS, tokens=10_000, learning=False)
     expected = 0.0
     for number in range(len(batches.rows)):
@@ -155,12 +154,12 @@ def test_recalling_mixes_in_what_followed_like_places(tmp_path):
             alike = [math.exp(2.0 * float(body[place] @ body[i]) / math.sqrt(body.shape[1])) for i in range(place)]
             memory = sum(a for a, word in zip(alike, words, strict=False) if word == label) / (sum(alike) or 1.0)
             expected -= math.log(0.7 * float(told[place, label]) + 0.3 * memory)
-    found = evaluate(task.asked(recall=0.3, recall_sharpness=2.0), ROWS)
+    found = evaluate(task.with_options(recall=0.3, recall_sharpness=2.0), ROWS)
     targets = sum(len(ids) - 1 for ids in documents(task))
     assert found["loss"] == pytest.approx(expected / targets, abs=1e-5)
     assert found["loss"] != pytest.approx(evaluate(task, ROWS)["loss"], abs=1e-3)
     with pytest.raises(InputError, match="recall must be a number from 0 to 1, got 2"):
-        task.asked(recall=2)
+        task.with_options(recall=2)
 
 
 # --- masks and pairs ---------------------------------------------------------------------------------------------
@@ -235,7 +234,7 @@ def test_what_a_rank_reads_only_to_keep_step_counts_nowhere(tmp_path):
     task.model.eval()
     batches, results = Batches(task, ROWS, tokens=30), []
     numbers = [rows for step in batches.plan(0) for rows in step]
-    for along in ([], [replace(batches.collate(numbers[0]), targets_count=0)]):
+    for along in ([], [batches.collate(numbers[0]).without_targets()]):
         optimizer = torch.optim.SGD(task.model.parameters(), lr=0.0)
         mine = [batches.collate(rows) for rows in numbers]
         results.append(take_step(task, task.model, [*mine, *along], optimizer, ranks=Ranks(shards=True)))

@@ -227,7 +227,7 @@ def test_another_learning_rate_is_taken_and_other_options_are_told(tmp_path, cap
     first = settings(tmp_path / "run", max_steps=4, logging_steps=1)
     Trainer(classifier(tmp_path / "vocabulary"), ROWS, None, first).train()
     slower = settings(tmp_path / "on", max_steps=4, logging_steps=1, learning_rate=1e-3)
-    task = classifier(tmp_path / "vocabulary").asked(truncation=True)
+    task = classifier(tmp_path / "vocabulary").with_options(truncation=True)
     Trainer(task, ROWS, None, slower).train(resume=tmp_path / "run" / "checkpoint-2")
     rates = [
         {line["step"]: line["learning_rate"] for line in read_log(tmp_path / run / "log.jsonl") if "loss" in line}

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from glassformer.errors import TrainingError
 from glassformer.tasks.batch import Batch
+from glassformer.tasks.objectives import Objective
 from glassformer.tasks.task import Task
 from glassformer.train.distributed import Ranks
 from glassformer.train.step import take_step
@@ -99,11 +100,12 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tmp_path, bad):
 def test_a_gradient_that_is_not_finite_stops_before_the_update(tmp_path, precision):
     task = classifier(tmp_path, **NO_DROPOUT)
 
-    def loss(model, batch, reduction="sum"):
-        total = type(task).loss(task, model, batch, reduction)
-        return total + sum(torch.sqrt(total * 0) for example in batch.examples if example.row == 3)  # 0, slope inf
+    def objectives(model, batch):
+        ((name, (total, count)),) = type(task).objectives(task, model, batch).items()
+        total = total + sum(torch.sqrt(total * 0) for example in batch.examples if example.row == 3)  # 0, slope inf
+        return {name: Objective(total, count)}
 
-    task.loss = loss
+    task.objectives = objectives
     before = weights(task)
     optimizer = torch.optim.SGD(task.model.parameters(), lr=1.0)
     scaler = torch.amp.GradScaler("cpu", enabled=precision is not None)  # seeks a scale first, and there is none

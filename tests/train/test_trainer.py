@@ -239,7 +239,7 @@ def test_memory_that_is_not_there(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError(why["told"])
 
-    monkeypatch.setattr(trainer.learner, "loss", fail)
+    monkeypatch.setattr(trainer.learner, "objectives", fail)
     with pytest.raises(TrainingError, match="step 1: there is not enough memory; tokens_per_batch is 32: a smaller"):
         trainer.train()
     why["told"] = "something else"

@@ -70,7 +70,7 @@ def demo(
         task = demo_model.train(output, learnt, watched, steps, tell)
     else:
         tell(f"The model in {output} was trained before; --again trains a new one.")
-    task, trained = task.asked(truncation=True), time.perf_counter()
+    task, trained = task.with_options(truncation=True), time.perf_counter()
     tell("", f"4. It is judged by {len(unseen)} numbers and dates that it has never seen in any form")
     accuracy = demo_model.judge(task, unseen)
     tell(f"  {accuracy:.1%} of its translations are right to the letter")

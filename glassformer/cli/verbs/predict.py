@@ -198,7 +198,7 @@ def load(
 
     worker = pipeline(task, model=model, device=device, dtype=dtype, **options).worker
     if from_file and "split_special_tokens" not in options:  # a file may come from anyone
-        worker = worker.asked(split_special_tokens=not worker.needs_special_tokens)
+        worker = worker.with_options(split_special_tokens=not worker.needs_special_tokens)
     return worker
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+
+from torch import Tensor
 
 from ...errors import InputError, refuse_unknown
 from ...generate.config import GenerationConfig, task_settings
 from ...generate.engine import Generation, exhaust
 from ..batch import Batch, Example
-from ..task import Task
-from ..task_options import Options
+from ..task_options import TextOptions
+from ..text_task import TextTask
 
 SEQUENCES = 1_000_003  # apart from each other stand the seeds of two rows
-Writer = TypeVar("Writer", bound="WritingTask")
+Writer = TypeVar("Writer", bound="GenerationTask")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WritingOptions(Options):
+class GenerationTaskOptions(TextOptions):
     """What is done with texts; besides, every setting of `GenerationConfig` can be asked for."""
 
     clean_up_tokenization_spaces: bool | None = None  # None: as the tokenizer is set
@@ -32,11 +34,13 @@ class WritingOptions(Options):
             raise InputError(f"generator takes a whole number as a seed, got {self.generator!r:.60}")
 
 
-class WritingTask(Task):
+class GenerationTask(TextTask):
     """A task whose model writes. What the checkpoint's `task_specific_params` say of it counts unless a call says
     otherwise."""
 
     draws = True
+
+    generates = True
 
     @property
     def smooths_labels(self) -> bool:
@@ -47,14 +51,14 @@ class WritingTask(Task):
         own = [name for name in super().option_names() if name != "settings"]
         return [*own, "seed", *GenerationConfig.field_names()]
 
-    def asked(self: Writer, **options: Any) -> Writer:
+    def with_options(self: Writer, **options: Any) -> Writer:
         refuse_unknown(options, self.option_names(), self.name)
         if "seed" in options:
             options["generator"] = options.pop("seed")
         own = super().option_names()
         settings = {name: value for name, value in options.items() if name not in own}
         rest = {name: value for name, value in options.items() if name in own}
-        task = super().asked(**rest)
+        task = super().with_options(**rest)
         task.options = replace(task.options, settings={**self.options.settings, **settings})
         return task
 
@@ -88,8 +92,7 @@ class WritingTask(Task):
         rows = [self.options.generator + SEQUENCES * example.row for example in batch.examples]
         return [seed + copy for seed in rows for copy in range(copies)]
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
+    def collate_inputs(self, examples: Sequence[Example], labels: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Without token types, which a decoder would look up among its words, whatever tokenizer it came with."""
-        batch = super().collate(examples)
-        batch.inputs = {name: batch.inputs[name].long() for name in ("input_ids", "attention_mask")}
-        return batch
+        inputs = self.processor.collate([example.encoded for example in examples], token_types=False)
+        return {name: tensor.long() for name, tensor in inputs.items()}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...data.document_corpus import Piece, Pieces
@@ -16,20 +15,21 @@ from ...errors import InputError
 from ...generate.conditioning import condition, control_token
 from ...generate.engine import refuse_to_peek
 from ...models.base import PreTrainedModel
-from ...nn.loss import IGNORED, recalled, sampled_word_loss
+from ...nn.loss import IGNORED, recalled, sampled_word_loss, summed_label_loss
 from ...text.base.encoding_options import between, whole
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example, Ids, rows_at
 from ..inputs import Columns, Row
 from ..language_modeling.plain_text import DocumentOptions, begins_document, read_corpus, read_documents
 from ..metrics import perplexity
+from ..objectives import LOSS
 from ..task_options import some, switch
 from ..truncation import least
-from .generation_task import WritingOptions, WritingTask
+from .generation_task import GenerationTask, GenerationTaskOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextGenerationOptions(WritingOptions, DocumentOptions):
+class TextGenerationOptions(GenerationTaskOptions, DocumentOptions):
     """What is done with prompts and texts."""
 
     context: int | None = None  # tokens that are learnt from at once; longer documents are cut. None: the model's limit
@@ -54,7 +54,7 @@ class TextGenerationOptions(WritingOptions, DocumentOptions):
         switch("return_tensors", self.return_tensors)
 
 
-class TextGeneration(WritingTask):
+class TextGeneration(GenerationTask):
     """How does the text go on?
 
     What the checkpoint's `task_specific_params` say of text-generation counts unless a call says otherwise.
@@ -65,7 +65,7 @@ class TextGeneration(WritingTask):
     """
 
     name = "text-generation"
-    head = "AutoModelForCausalLM"
+    head = "causal-lm"
     columns = Columns(("text",))
     Options = TextGenerationOptions
 
@@ -145,7 +145,8 @@ class TextGeneration(WritingTask):
         ids = row.corpus.ids[row.first : row.last + 1].tolist()
         return [Example(Ids(ids[:-1]), {"labels": [IGNORED] * row.seen + ids[row.seen + 1 :]})]
 
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The loss itself where words are sampled or recalled, a number; else the scores of the next words."""
         few = self.options.sampled_words
         if few is not None and model.training:
             return sampled_word_loss(
@@ -153,7 +154,7 @@ class TextGeneration(WritingTask):
             )
         if self.options.recall and not model.training:
             return self.recalling_loss(model, batch)
-        return super().summed_loss(model, batch)
+        return model.word_logits(self.learnt_rows(model, batch))  # targets V
 
     def recalling_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The loss of the model's prediction mixed with what it recalls of the piece that it is reading."""
@@ -164,23 +165,22 @@ class TextGeneration(WritingTask):
         memory = recalled(states, words, self.options.recall_sharpness)[learnt]
         return -torch.lerp(told, memory, self.options.recall).log().sum()
 
-    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        return model.word_logits(self.learnt_rows(model, batch))  # targets V
-
     def learnt_rows(self, model: nn.Module, batch: Batch) -> Tensor:
         """The vectors after which a word follows, in the order of the batch: no others are scored."""
         body = model.base_model.encode(**batch.inputs, use_cache=False)
         return rows_at(body, batch.labels["labels"] != IGNORED)[0]
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
-        return F.cross_entropy(logits, following(batch), reduction="sum", label_smoothing=self.label_smoothing)
+        if logits.dim() == 0:
+            return logits
+        return summed_label_loss(logits, following(batch), label_smoothing=self.label_smoothing)
 
     @property
     def rate_names(self) -> tuple[str, ...]:
         return ("perplexity",)
 
-    def rates(self, sums: Mapping[str, float]) -> dict[str, float]:
-        return {"perplexity": perplexity(sums["loss"] / sums["targets"])}
+    def rates(self, means: Mapping[str, float]) -> dict[str, float]:
+        return {"perplexity": perplexity(means[LOSS])}
 
 
 def following(batch: Batch) -> Tensor:

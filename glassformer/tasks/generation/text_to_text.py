@@ -8,20 +8,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...errors import InputError, spelt
 from ...generate.config import GenerationConfig
-from ...nn.loss import IGNORED
+from ...nn.loss import IGNORED, summed_label_loss
 from ...text.auto_tokenizer import AutoTokenizer
 from ...text.base.text_inputs import describe
 from ...text.bert_tokenizer import BertTokenizer
 from ...text.tokenizer import PreTrainedTokenizer
-from ..batch import Batch, Example, told_cut
+from ..batch import Batch, Example, truncation_note
 from ..inputs import Columns, Row
+from ..objectives import LOSS, Objective
 from ..task_options import switch
-from .generation_task import WritingOptions, WritingTask
+from .generation_task import GenerationTask, GenerationTaskOptions
 
 TARGET_FOLDER = "target_tokenizer"  # where a model's folder keeps the vocabulary of the target, if it is another one
 REMEMBERED = 200_000  # pairs whose tokens are kept in memory
@@ -29,7 +29,7 @@ LONGEST = 256  # tokens that are written when nobody says how many
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextToTextOptions(WritingOptions):
+class TextToTextOptions(GenerationTaskOptions):
     """What is done with sources that are too long, and with texts."""
 
     truncation: bool = False  # cut what is longer than the model reads, and tell so; it is refused otherwise
@@ -52,10 +52,10 @@ class Pair(Example):
         return len(self.encoded) + len(self.labels.get("labels", ()))
 
 
-class TextToText(WritingTask):
+class TextToText(GenerationTask):
     """A text is read, another is written."""
 
-    head = "AutoModelForSeq2SeqLM"
+    head = "seq2seq-lm"
     columns = Columns(("source",), targets=("target",))
     written_columns = ("target",)
     Options = TextToTextOptions
@@ -108,8 +108,8 @@ class TextToText(WritingTask):
             told |= {"source_vocab_size": len(tokenizer), "share_embeddings": False}
         return told
 
-    def save_tokenizers(self, folder: str | PathLike[str]) -> None:
-        super().save_tokenizers(folder)
+    def save_processor(self, folder: str | PathLike[str]) -> None:
+        super().save_processor(folder)
         if self.target_tokenizer is not self.tokenizer:
             self.target_tokenizer.save_pretrained(Path(folder) / TARGET_FOLDER)
 
@@ -143,14 +143,7 @@ class TextToText(WritingTask):
         source, target = self.prefix + row["source"], row.get("target")
         if target is None:
             return [Pair(self.fit(source, cut=self.options.truncation))]
-        known = self.kept.setdefault("pairs", {})  # those to learn from are read in every epoch
-        key = (source, target, self.options.truncation, self.options.split_special_tokens)
-        made = known.get(key)
-        if made is None:
-            made = self.fit(source, cut=self.options.truncation), self.words_of(target)
-            if len(known) < REMEMBERED:
-                known[key] = made
-        return [Pair(made[0], {"labels": made[1]})]
+        return [Pair(self.fit(source, cut=self.options.truncation), {"labels": self.words_of(target)})]
 
     def words_of(self, target: Any) -> list[int]:
         """A target as it is to be written, with its end."""
@@ -164,15 +157,15 @@ class TextToText(WritingTask):
         if not self.options.truncation:
             cut = spelt("option", "truncation", True)
             raise InputError(f"a target has {len(words)} tokens and the model writes {most}; pass {cut} to cut it")
-        self.tell_cut("target", most)
+        self.report_truncation("target", most)
         return [*words[: most - 1], self.end]
 
-    def collate(self, examples: Sequence[Example]) -> Batch:
-        batch = super().collate(examples)
-        if batch.labels:
-            words, counted = self.model.shift_right(batch.labels["labels"])
-            batch.inputs |= {"decoder_input_ids": words, "decoder_attention_mask": counted.long()}
-        return batch
+    def collate_inputs(self, examples: Sequence[Example], labels: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        inputs = super().collate_inputs(examples, labels)
+        if labels:
+            words, counted = self.model.shift_right(labels["labels"])
+            inputs |= {"decoder_input_ids": words, "decoder_attention_mask": counted.long()}
+        return inputs
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
@@ -190,7 +183,7 @@ class TextToText(WritingTask):
         return said
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:
-        cut = told_cut(examples)
+        cut = truncation_note(examples)
         found = [{**self.tell(tokens, reason), **cut} for tokens, reason in outputs[0]]
         return found[0] if len(found) == 1 else found
 
@@ -209,13 +202,16 @@ class TextToText(WritingTask):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Words are scored only where there is one to be written."""
+    def outputs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Scores where there is a word to be written, and only there: targets V, and these words."""
         body = model.read_pair(**batch.inputs)
         labels = body.layout.pack(batch.labels["labels"])  # N
         learnt = labels != IGNORED
-        logits = model.word_logits(body.rows[learnt])
-        return F.cross_entropy(logits, labels[learnt], reduction="sum", label_smoothing=self.label_smoothing)
+        return model.word_logits(body.rows[learnt]), labels[learnt]
+
+    def objectives_of(self, outputs: tuple[Tensor, Tensor], batch: Batch) -> dict[str, Objective]:
+        total = summed_label_loss(*outputs, label_smoothing=self.label_smoothing)
+        return {LOSS: Objective(total, batch.targets_count)}
 
     def judge(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         """What `metric` tells of all texts together."""

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...errors import InputError
-from ...nn.loss import IGNORED
+from ...nn.loss import IGNORED, summed_label_loss
 from ...text.base.text_inputs import describe
-from ..batch import Batch, Example, rows_at, told_cut
+from ..batch import Batch, Example, rows_at, truncation_note
 from ..inputs import Columns, Row
-from ..task import Task
-from ..task_options import CutOptions, some, switch, texts
+from ..task_options import TruncationOptions, some, switch, texts
+from ..text_task import TextTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class FillMaskOptions(CutOptions):
+class FillMaskOptions(TruncationOptions):
     top_k: int = 5
     targets: str | Sequence[str] | None = None  # only these words are compared; their scores stay what they are
     whole_words: bool = False  # no pieces such as "##ing", no punctuation, no special tokens
@@ -33,7 +32,7 @@ class FillMaskOptions(CutOptions):
             texts("targets", self.targets)
 
 
-class FillMask(Task):
+class FillMask(TextTask):
     """Which word is hidden?
 
     >>> pipe = pipeline("fill-mask", model="./bert-base-uncased/")           # doctest: +SKIP
@@ -44,7 +43,7 @@ class FillMask(Task):
     """
 
     name = "fill-mask"
-    head = "AutoModelForMaskedLM"
+    head = "masked-lm"
     taught_by = "masked-language-modeling"
     columns = Columns(("text",), (), ("words",))
     Options = FillMaskOptions
@@ -109,11 +108,15 @@ class FillMask(Task):
         rows, places = rows_at(model.base_model.encode(**batch.inputs), chosen)
         return model.word_logits(rows), places
 
-    def forward(self, batch: Batch) -> list[Tensor]:
-        ids = batch.inputs["input_ids"]
-        logits, places = self.masked_logits(
-            self.model, batch, (ids == self.mask_id) & batch.inputs["attention_mask"].bool()
-        )
+    def outputs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
+        """`masked_logits` where there is a word to be learnt, or to be answered."""
+        if batch.labels:
+            return self.masked_logits(model, batch, batch.labels["labels"] != IGNORED)
+        masks = batch.inputs["input_ids"] == self.mask_id
+        return self.masked_logits(model, batch, masks & batch.inputs["attention_mask"].bool())
+
+    def split(self, outputs: tuple[Tensor, ...], batch: Batch) -> list[Tensor]:
+        (logits, places), ids = outputs, batch.inputs["input_ids"]
         counts = torch.bincount(places // ids.shape[1], minlength=len(ids)).tolist()
         return list(logits.float().cpu().split(counts))  # masks V, for each example
 
@@ -121,7 +124,7 @@ class FillMask(Task):
         encoded = examples[0].encoded
         ids = encoded.ids()
         masks = [place for place, token in enumerate(ids) if token == self.mask_id]
-        cut = told_cut(examples)
+        cut = truncation_note(examples)
         choice = self.choice()
         found = []
         for place, scores in zip(masks, outputs[0].softmax(-1), strict=True):
@@ -156,13 +159,13 @@ class FillMask(Task):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def target_logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        return self.masked_logits(model, batch, batch.labels["labels"] != IGNORED)[0]  # targets V
+    def target_logits(self, outputs: tuple[Tensor, ...], batch: Batch) -> Tensor:
+        return outputs[0]  # targets V
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         labels = batch.labels["labels"]
         labels = labels[labels != IGNORED]
-        return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=self.label_smoothing)
+        return summed_label_loss(logits, labels, label_smoothing=self.label_smoothing)
 
     @property
     def metrics(self) -> tuple[str, ...]:

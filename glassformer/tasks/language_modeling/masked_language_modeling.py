@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch.nn.functional as F
-from torch import nn
+from torch import Tensor
 
 from ...data.document_corpus import Corpus, Piece, Pieces
 from ...data.masking import continues_word, mask_tokens, plain_words
 from ...data.packing import chop
 from ...errors import InputError, spelt
-from ...nn.loss import IGNORED
+from ...nn.loss import summed_label_loss
 from ..batch import Batch, Example, Ids
 from ..inputs import Columns
 from ..metrics import perplexity
+from ..objectives import LOSS
 from ..task_options import switch
 from .fill_mask import FillMask, FillMaskOptions
 from .plain_text import DocumentOptions, begins_document, make_segmenter, read_corpus, read_documents
@@ -118,15 +118,10 @@ class MaskedLanguageModeling(FillMask):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def tally(self, model: nn.Module, batch: Batch) -> dict[str, float]:
-        labels = batch.labels["labels"]
-        logits, places = self.masked_logits(model, batch, labels != IGNORED)
-        right = labels.flatten()[places]
-        return {
-            "loss": float(F.cross_entropy(logits.float(), right, reduction="sum")),
-            "targets": len(right),
-            "right": int((logits.argmax(-1) == right).sum()),
-        }
+    def tally(self, outputs: tuple[Tensor, ...], batch: Batch) -> dict[str, tuple[float, int]]:
+        logits, places = outputs
+        words = batch.labels["labels"].flatten()[places]
+        return {LOSS: (float(summed_label_loss(logits.float(), words)), len(words)), **masked_accuracy(logits, words)}
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -136,6 +131,10 @@ class MaskedLanguageModeling(FillMask):
     def rate_names(self) -> tuple[str, ...]:
         return ("masked_accuracy", "perplexity")
 
-    def rates(self, sums: Mapping[str, float]) -> dict[str, float]:
-        loss = sums["loss"] / sums["targets"]
-        return {"masked_accuracy": sums["right"] / sums["targets"], "perplexity": perplexity(loss)}
+    def rates(self, means: Mapping[str, float]) -> dict[str, float]:
+        return {"masked_accuracy": means["masked_accuracy"], "perplexity": perplexity(means[LOSS])}
+
+
+def masked_accuracy(logits: Tensor, words: Tensor) -> dict[str, tuple[float, int]]:
+    """How many hidden words have the highest score, of how many."""
+    return {"masked_accuracy": (int((logits.argmax(-1) == words).sum()), len(words))}

@@ -20,14 +20,14 @@ from ...data.document_corpus import (
 from ...data.file_row import Row as FileRow
 from ...errors import GlassformerError, InputError
 from ...text.base.text_inputs import describe
-from ..task_options import Options
+from ..task_options import TextOptions
 
 if TYPE_CHECKING:
-    from ..task import Task
+    from ..text_task import TextTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentOptions(Options):
+class DocumentOptions(TextOptions):
     """Which rows make a document; nothing is read across its borders."""
 
     documents: str = "row"  # every row is one, "blank": rows up to an empty one, "file": all rows of a file
@@ -38,7 +38,7 @@ class DocumentOptions(Options):
         check_documents(self.documents, self.document_start)
 
 
-def read_documents(task: Task, rows: Iterable[Any]) -> tuple[list[str], list[int], Callable[[int], str]]:
+def read_documents(task: TextTask, rows: Iterable[Any]) -> tuple[list[str], list[int], Callable[[int], str]]:
     """The texts of rows, the number of the document that each belongs to, and where a document came from."""
     listed = list(rows)
     texts, files = [], []
@@ -62,7 +62,7 @@ def read_documents(task: Task, rows: Iterable[Any]) -> tuple[list[str], list[int
     return texts, numbers, name
 
 
-def begins_document(task: Task, row: Any) -> bool:
+def begins_document(task: TextTask, row: Any) -> bool:
     """Whether a row can be the first of a document; a document of a whole file may be cut anywhere."""
     options = task.options
     if options.document_start is not None:
@@ -70,7 +70,9 @@ def begins_document(task: Task, row: Any) -> bool:
     return options.documents != "blank" or not task.read(row)["text"].strip()
 
 
-def read_corpus(task: Task, texts: Sequence[str], numbers: Sequence[int], segmenter: Segmenter | None = None) -> Corpus:
+def read_corpus(
+    task: TextTask, texts: Sequence[str], numbers: Sequence[int], segmenter: Segmenter | None = None
+) -> Corpus:
     """Texts of documents as arrays of ids."""
     return encode_lines(
         task.tokenizer,

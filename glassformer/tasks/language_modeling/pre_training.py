@@ -8,25 +8,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...data.document_corpus import Piece, Pieces
 from ...data.pairing import gather_sentences, next_sentence_pair, sentence_order_pair, split_sentences
 from ...errors import InputError
 from ...models.base import PreTrainedModel
-from ...nn.loss import IGNORED
+from ...nn.loss import IGNORED, summed_label_loss
 from ...text.base.encoding_options import one_of
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example
 from ..metrics import perplexity
-from .masked_language_modeling import MaskedLanguageModeling, MaskedLanguageModelingOptions
+from ..objectives import Objective
+from .masked_language_modeling import MaskedLanguageModeling, MaskedLanguageModelingOptions, masked_accuracy
 from .plain_text import make_segmenter, read_corpus, read_documents
 
 log = logging.getLogger("glassformer")
 
 PAIRS = {"next": next_sentence_pair, "order": sentence_order_pair}
 SENTENCES = ("row", "punctuation")
+MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"  # its two objectives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +51,9 @@ class PreTraining(MaskedLanguageModeling):
     """
 
     name = "pre-training"
-    head = "AutoModelForPreTraining"
-    chooses_labels = False  # it has two losses, and a teacher would hear of one
+    head = "pre-training"
+    objective_names = (MASKED_LM, NEXT_SENTENCE)
+    chooses_labels = False  # it has two objectives, and a teacher would tell about one
     Options = PreTrainingOptions
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
@@ -96,44 +98,42 @@ class PreTraining(MaskedLanguageModeling):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def count_targets(self, batch: Batch) -> int:
-        return int((batch.labels["labels"] != IGNORED).sum())
+    def count_targets(self, batch: Batch) -> dict[str, int]:
+        hidden = int((batch.labels["labels"] != IGNORED).sum())
+        return {MASKED_LM: hidden, NEXT_SENTENCE: len(batch.examples)}
 
-    def scores(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def outputs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
         """The scores of hidden words, M V, and the right ones, M; of the pairs their scores, B 2."""
-        labels = batch.labels["labels"]
+        if not batch.labels:
+            return super().outputs(model, batch)
         body = model.base_model.encode(**batch.inputs)
-        packed = body.layout.pack(labels)
+        packed = body.layout.pack(batch.labels["labels"])
         hidden = packed != IGNORED
         return model.word_logits(body.rows[hidden]), packed[hidden], model.cls.seq_relationship(body.pooled)
 
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        words, right, pairs = self.scores(model, batch)
-        word_loss = F.cross_entropy(words, right, reduction="sum", label_smoothing=self.label_smoothing)
-        pair_loss = F.cross_entropy(pairs, batch.labels["pairs"], reduction="sum")
-        return word_loss + batch.targets_per_example * pair_loss  # divided by all targets, each is a mean
+    def objectives_of(self, outputs: tuple[Tensor, ...], batch: Batch) -> dict[str, Objective]:
+        logits, words, pairs = outputs
+        return {
+            MASKED_LM: Objective(
+                summed_label_loss(logits, words, label_smoothing=self.label_smoothing), batch.counts[MASKED_LM]
+            ),
+            NEXT_SENTENCE: Objective(summed_label_loss(pairs, batch.labels["pairs"]), batch.counts[NEXT_SENTENCE]),
+        }
 
-    def tally(self, model: nn.Module, batch: Batch) -> dict[str, float]:
-        words, right, pairs = self.scores(model, batch)
+    def tally(self, outputs: tuple[Tensor, ...], batch: Batch) -> dict[str, tuple[float, int]]:
+        logits, words, pairs = outputs
         labels = batch.labels["pairs"]
         return {
-            "loss": float(F.cross_entropy(words.float(), right, reduction="sum")),
-            "targets": len(right),
-            "right": int((words.argmax(-1) == right).sum()),
-            "pair_loss": float(F.cross_entropy(pairs.float(), labels, reduction="sum")),
-            "pairs": len(labels),
-            "pairs_right": int((pairs.argmax(-1) == labels).sum()),
+            MASKED_LM: (float(summed_label_loss(logits.float(), words)), len(words)),
+            NEXT_SENTENCE: (float(summed_label_loss(pairs.float(), labels)), len(labels)),
+            "pair_accuracy": (int((pairs.argmax(-1) == labels).sum()), len(labels)),
+            **masked_accuracy(logits, words),
         }
 
     @property
     def rate_names(self) -> tuple[str, ...]:
         return ("masked_accuracy", "pair_accuracy", "perplexity")
 
-    def rates(self, sums: Mapping[str, float]) -> dict[str, float]:
-        word_loss, pair_loss = sums["loss"] / sums["targets"], sums["pair_loss"] / sums["pairs"]
-        return {
-            "loss": word_loss + pair_loss,
-            "masked_accuracy": sums["right"] / sums["targets"],
-            "pair_accuracy": sums["pairs_right"] / sums["pairs"],
-            "perplexity": perplexity(word_loss),
-        }
+    def rates(self, means: Mapping[str, float]) -> dict[str, float]:
+        found = {name: means[name] for name in ("masked_accuracy", "pair_accuracy")}
+        return {**found, "perplexity": perplexity(means[MASKED_LM])}

@@ -14,9 +14,10 @@ from ...errors import InputError
 from ...nn.prepared import prepared
 from ...text.encoding import EncodedRow as Encoded
 from ..batch import Batch, Example
+from ..heads import BODY
 from ..inputs import Columns, Row
-from ..task import Task
-from ..task_options import CutOptions
+from ..task_options import TruncationOptions
+from ..text_task import TextTask
 from ..truncation import least, positions_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Embedded(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingOptions(CutOptions):
+class EmbeddingOptions(TruncationOptions):
     truncation: bool | str = True
     prompt: str = ""  # written before every text
 
@@ -41,11 +42,11 @@ class EmbeddingOptions(CutOptions):
             raise InputError(f"prompt must be a text, got {self.prompt!r}")
 
 
-class Embedding(Task):
+class Embedding(TextTask):
     """A text to its vector."""
 
     name = "sentence-embedding"
-    head = "AutoModel"
+    head = BODY
     columns = Columns(("text",))
     Options = EmbeddingOptions
 
@@ -89,8 +90,8 @@ class Embedding(Task):
         ends = encoded.special_tokens_mask()[::-1]
         return len(encoded) - (ends.index(0) if 0 in ends else 0)
 
-    def forward(self, batch: Batch) -> list[Tensor]:
-        return list(self.encoder(**batch.inputs, prompt_length=self.prompt_length).float().cpu())
+    def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
+        return model(**batch.inputs, prompt_length=self.prompt_length)  # B C
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
         return Embedded(outputs[0], examples[0].encoded.truncated)

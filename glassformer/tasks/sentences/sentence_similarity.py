@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import InputError, spelt
 from ...models.base import PreTrainedModel
@@ -22,6 +22,7 @@ from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example, group_sizes, grouped
 from ..inputs import Columns, Row
 from ..metrics import correlation
+from ..objectives import LOSS
 from ..text_classification import numbers
 from .contrastive_loss import MARGIN, OBJECTIVES, SCALE, ranking_loss, same_texts, triplet_loss
 from .sentence_embedding import Embedding, EmbeddingOptions
@@ -112,7 +113,7 @@ class SentenceSimilarity(Embedding):
     def encoded(self, texts: list[str]) -> list[Encoded]:
         found = super().encoded(texts)
         if any(each.truncated for each in found):
-            self.tell_cut("text", self.limit)
+            self.report_truncation("text", self.limit)
         return found
 
     def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
@@ -161,10 +162,10 @@ class SentenceSimilarity(Embedding):
             log.warning(told, highest, self.options.full_score, end, spelt("option", "full_score", end))
         return [score / self.options.full_score for score in listed]
 
-    def count_targets(self, batch: Batch) -> int:
+    def count_targets(self, batch: Batch) -> dict[str, int]:
         if "contrast" in batch.labels:
-            return int((batch.labels["contrast"] == 0).sum())
-        return sum(size - 1 for size in group_sizes(batch.examples))
+            return {LOSS: int((batch.labels["contrast"] == 0).sum())}
+        return {LOSS: sum(size - 1 for size in group_sizes(batch.examples))}
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
@@ -175,9 +176,8 @@ class SentenceSimilarity(Embedding):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def summed_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def loss_of(self, vectors: Tensor, batch: Batch) -> Tensor:  # B C
         """The squared distance between cosine and score, as Sentence-BERT was first trained; or a contrast."""
-        vectors = model(**batch.inputs, prompt_length=self.prompt_length)
         if "contrast" in batch.labels:
             return self.contrast(vectors, batch)
         vectors = F.normalize(vectors, dim=-1)

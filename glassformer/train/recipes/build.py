@@ -18,8 +18,9 @@ from ...data.shuffle import shuffle, split
 from ...errors import ConfigError, nearest, refuse_unknown
 from ...models import auto
 from ...models.lora import add_lora
+from ...tasks.heads import auto_class
 from ...tasks.registry import full_name, task_class, task_of
-from ...tasks.task import Task
+from ...tasks.text_task import TextTask
 from ...text.auto_tokenizer import AutoTokenizer
 from ...text.tokenizer import PreTrainedTokenizer
 from ...text.training.new_tokenizer import train_tokenizer
@@ -72,7 +73,7 @@ def check_recipe(recipe: Recipe) -> None:
     else:
         return
     with torch.device("meta"):  # without its numbers
-        getattr(auto, kind.head).from_config(shape)
+        auto_class(kind.head).from_config(shape)
 
 
 def check_files(recipe: Recipe) -> None:
@@ -83,7 +84,7 @@ def check_files(recipe: Recipe) -> None:
             read_source(source, recipe.data, needed)
 
 
-def needed_columns(kind: type[Task], data: DataSettings) -> tuple[str, ...]:
+def needed_columns(kind: type[TextTask], data: DataSettings) -> tuple[str, ...]:
     """The columns that no row may leave empty: those of a task that writes texts."""
     known = kind.columns.needed + kind.columns.targets if kind.written_columns else ()
     return known if data.columns is None or {*data.columns} >= {*known} else ()
@@ -129,7 +130,7 @@ def drawn(rows: Any, limit: int | None) -> Any:
     return list(itertools.islice(shuffle(rows, len(rows), seed=0), limit))
 
 
-def tokenizers(recipe: Recipe, kind: type[Task], rows: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
+def tokenizers(recipe: Recipe, kind: type[TextTask], rows: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
     """What a task is made with to read texts, and, if that is told, to write them."""
     reads, writes = kind.columns.inputs, kind.written_columns
     if recipe.target_tokenizer is None:
@@ -155,12 +156,12 @@ def tokenizer_of(recipe: Recipe, told: str | None, rows: Iterable[Any], columns:
 
 
 def new_task(
-    kind: type[Task],
+    kind: type[TextTask],
     recipe: Recipe,
     tokenizer: PreTrainedTokenizer | str | None,
     target: dict[str, Any],
     config: dict[str, Any],
-) -> Task:
+) -> TextTask:
     """The task with a model that knows nothing yet: of the shape that a folder has, or that [config] tells."""
     if not isinstance(tokenizer, PreTrainedTokenizer):
         tokenizer = AutoTokenizer.from_pretrained(tokenizer or recipe.model)
@@ -172,7 +173,7 @@ def new_task(
     else:
         size = {"vocab_size": len(tokenizer)} if is_new(recipe.tokenizer) else {}
         shape = auto.AutoConfig.from_pretrained(recipe.model, **{**size, **config})
-    return kind(getattr(auto, kind.head).from_config(shape), tokenizer, **target, **recipe.options)
+    return kind(auto_class(kind.head).from_config(shape), tokenizer, **target, **recipe.options)
 
 
 def new_labels(recipe: Recipe, rows: Iterable[Any]) -> dict[str, Any]:

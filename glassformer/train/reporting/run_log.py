@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +86,7 @@ class RunLog:
             "step": progress.step,
             "epoch": round(epoch, 4),
             "loss": loss / targets if targets else 0.0,
+            **objective_means(progress.objectives),
             "grad_norm": result.grad_norm,
             "learning_rate": rate,
             "tokens_per_second": self.speed,
@@ -108,6 +109,17 @@ class RunLog:
             self.bar.end()
         if self.events is not None:
             self.events.close()
+
+
+def objective_means(objectives: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The mean of each objective, where there are several; one alone is the loss.
+
+    >>> objective_means({"masked_lm": (6.0, 2), "next_sentence": (1.0, 4)})
+    {'masked_lm_loss': 3.0, 'next_sentence_loss': 0.25}
+    """
+    if len(objectives) == 1:
+        return {}
+    return {f"{name}_loss": total / count for name, (total, count) in objectives.items() if count}
 
 
 class Bar:

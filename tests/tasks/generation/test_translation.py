@@ -143,7 +143,7 @@ def test_long_sources_are_refused_or_cut_and_told(task, tokenizer):
     assert answer["truncated"]
     with pytest.raises(glassformer.InputError, match="target has 20 tokens and the model writes 16"):
         task.encode({"source": "a", "target": "a " * 19})
-    cut = task.asked(truncation=True).encode({"source": "a", "target": "a " * 19})
+    cut = task.with_options(truncation=True).encode({"source": "a", "target": "a " * 19})
     assert len(cut[0].labels["labels"]) == 16
     assert cut[0].labels["labels"][-1] == 3
 
@@ -167,7 +167,7 @@ def test_bad_rows_are_told(task):
     with pytest.raises(glassformer.InputError, match="target must be a text"):
         task.encode({"source": "a", "target": 3})
     with pytest.raises(glassformer.ArgumentError, match="did you mean 'num_beams'"):
-        task.asked(num_beam=3)
+        task.with_options(num_beam=3)
 
 
 def test_a_folder_tells_its_task_and_keeps_two_vocabularies(tmp_path, tokenizer):
@@ -178,7 +178,7 @@ def test_a_folder_tells_its_task_and_keeps_two_vocabularies(tmp_path, tokenizer)
     task = Translation(model, tokenizer, letters)
     assert task.encode({"source": "a", "target": "x y"})[0].labels["labels"] == [5, 6, 3]
     model.save_pretrained(tmp_path)
-    task.save_tokenizers(tmp_path)
+    task.save_processor(tmp_path)
     pipe = pipeline(model=tmp_path)
     assert pipe.task == "translation"
     said = pipe("a b", max_new_tokens=4, suppress_tokens=[0, 1, 2, 3, 4])[0]["translation_text"]
@@ -192,7 +192,7 @@ def test_what_a_model_says_of_its_tasks_counts(tokenizer):
     assert task.encode({"source": "a"})[0].encoded.ids() == [2, 12, 5, 3]
     assert len(task.forward(batch_of(task))[0][0][0]) == 2
     assert Translation(model, tokenizer).prefix == ""
-    assert task.asked(prefix="b ").prefix == "b "
+    assert task.with_options(prefix="b ").prefix == "b "
 
 
 def test_a_translator_gives_no_vectors(task, tokenizer):
@@ -201,7 +201,7 @@ def test_a_translator_gives_no_vectors(task, tokenizer):
 
 
 def test_evaluation(task):
-    found = glassformer.evaluate(task.asked(max_new_tokens=4), ROWS)
+    found = glassformer.evaluate(task.with_options(max_new_tokens=4), ROWS)
     assert set(found) == {"loss", "bleu", "chrf", "exact_match", "rows"}
     assert math.isclose(found["loss"], task.loss(task.model, batch_of(task), "mean").item(), rel_tol=1e-5)
     assert found["bleu"].signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a")
@@ -210,14 +210,14 @@ def test_evaluation(task):
 
 
 def test_metrics_by_length(task):
-    judged = task.asked(by_length=[1, 3])
+    judged = task.with_options(by_length=[1, 3])
     found = judged.metric(["a b c", "f", "a b c d"], ["a b c", "f", "a b c d e"])
     assert found["exact_match"] == pytest.approx(2 / 3)
     assert (found["exact_match 1-1"], found["exact_match 2-3"], found["exact_match over 3"]) == (1.0, 1.0, 0.0)
     assert "exact_match over 3" not in judged.metric(["a"], ["a"])
     for wrong in ([3, 1], [0], 5, ["a"]):
         with pytest.raises(glassformer.InputError, match="rising numbers of tokens"):
-            task.asked(by_length=wrong)
+            task.with_options(by_length=wrong)
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_bleu_and_chrf_are_sacrebleus(caplog):
 def test_words_without_spaces_are_told_once(task, caplog):
     with caplog.at_level(logging.WARNING, "glassformer"):
         task.metric(["a dog"], ["a cat 猫"])
-        task.asked(bleu_tokenize="zh").metric(["一只狗"], ["一只猫"])
+        task.with_options(bleu_tokenize="zh").metric(["一只狗"], ["一只猫"])
         assert not caplog.records
         for _ in range(2):
             task.metric(["一只狗"], ["一只猫"])
