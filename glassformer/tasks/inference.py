@@ -153,12 +153,16 @@ def outputs_of(task: Task, batches: list[list[Example]]) -> Iterator[list[Any]]:
     For many tokens on a CPU its weights are prepared, and batches are read side by side, unless somebody observes.
     """
     tokens = sum(len(example) for examples in batches for example in examples)
-    is_plain = tokens < MANY or task.model.device.type != "cpu" or task.draws or is_observed(task.trainable)
     with evaluating(task.model):
-        if is_plain:
+        if not runs_in_parallel(task, tokens):
             yield from map(partial(run, task), batches)
             return
         yield from side_by_side(partial(run, task.prepared()), batches)
+
+
+def runs_in_parallel(task: Task, tokens: int) -> bool:
+    """Whether batches of so many tokens together are better read side by side."""
+    return tokens >= MANY and task.model.device.type == "cpu" and not task.draws and not is_observed(task.trainable)
 
 
 def run(task: Task, examples: Sequence[Example]) -> list[Any]:

@@ -10,7 +10,8 @@ import torch
 
 from ..errors import GlassformerError, InputError
 from ..tasks.batch import Batch
-from ..tasks.inference import answers, evaluating, located
+from ..tasks.inference import answers, evaluating, located, runs_in_parallel
+from ..tasks.parallel import side_by_side
 from ..tasks.task import Task
 from ..text.base.encoding_options import whole
 from .batches import Batches
@@ -84,15 +85,23 @@ def run_batches(
     """Sums and counts of the task's `tally` over all batches of all ranks; the predictions for this rank's rows."""
     sums: dict[str, tuple[float, int]] = {}
     predictions: dict[int, Any] = {}
-    with evaluating(task.trainable), torch.inference_mode():
-        for numbers in (each for step in batches.plan(0)[ranks.rank :: ranks.size] for each in step):
-            batch = batches.collate(numbers).to(task.model.device)
+
+    def run(numbers: list[int]) -> tuple[dict[str, tuple[float, int]], dict[int, Any]]:
+        batch = batches.collate(numbers).to(task.model.device)
+        with torch.inference_mode():
             outputs = task.outputs(task.trainable, batch)
-            for name, (total, count) in task.tally(outputs, batch).items():
+            tally = task.tally(outputs, batch)
+            split = task.split(outputs, batch) if predicts else []
+        return tally, predictions_of(task, rows, numbers, batch, split) if predicts else {}
+
+    mine = [numbers for step in batches.plan(0)[ranks.rank :: ranks.size] for numbers in step]
+    in_parallel = runs_in_parallel(task, sum(batches.lengths))
+    with evaluating(task.trainable):
+        for tally, predicted in side_by_side(run, mine) if in_parallel else map(run, mine):
+            predictions |= predicted
+            for name, (total, count) in tally.items():
                 before = sums.get(name, (0.0, 0))
                 sums[name] = (before[0] + total, before[1] + count)
-            if predicts:
-                predictions |= predictions_of(task, rows, numbers, batch, task.split(outputs, batch))
     gathered = ranks.gather(sums)
     names = dict.fromkeys(name for each in gathered for name in each)
     added = {name: [each.get(name, (0.0, 0)) for each in gathered] for name in names}

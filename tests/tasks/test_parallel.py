@@ -75,6 +75,40 @@ def test_threads_that_begin_later_have_all_cores_again():
     assert [*later, torch.get_num_threads()] == [CORES, CORES]
 
 
+def test_callers_at_once_share_the_threads_and_change_nothing_for_others():
+    seen, fresh, going = [], [], threading.Event()
+
+    def work(item):
+        threading.Event().wait(0.005)
+        return item, threading.get_ident()
+
+    def call():
+        seen.append(list(side_by_side(work, range(40))))
+
+    def look():
+        while not going.is_set():
+            one = threading.Thread(target=lambda: fresh.append(torch.get_num_threads()))
+            one.start()
+            one.join()
+
+    list(side_by_side(work, range(9)))  # the workers are there
+    callers, looker = [threading.Thread(target=call) for _ in range(4)], threading.Thread(target=look)
+    for thread in (*callers, looker):
+        thread.start()
+    for thread in callers:
+        thread.join()
+    going.set()
+    looker.join()
+    assert [[item for item, _ in found] for found in seen] == [list(range(40))] * 4
+    assert len({thread for found in seen for _, thread in found}) <= THREADS
+    assert set(fresh) == {CORES}
+
+
+def test_work_inside_of_work_waits_for_nobody():
+    inner = list(side_by_side(lambda _: list(side_by_side(abs, range(-9, 0))), range(9)))
+    assert inner == [list(range(9, 0, -1))] * 9
+
+
 def test_a_fault_ends_the_work():
     done = []
 
