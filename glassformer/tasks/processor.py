@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..text.encoding import Row as Encoded
+from ..text.encoding import EncodedRow as Encoded
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Ids, padded
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..models.base import PreTrainedModel
-from ..text.auto import AutoTokenizer
-from ..text.inputs import describe
+from ..text.auto_tokenizer import AutoTokenizer
+from ..text.base.text_inputs import describe
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example
 from .heads import BODY, auto_class

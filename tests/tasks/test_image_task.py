@@ -42,6 +42,11 @@ class ImageModel(PreTrainedModel):
         self.pixels, self.classifier = nn.Linear(4, 8), nn.Linear(8, 2)
         self.post_init()
 
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.5)
+            nn.init.zeros_(module.bias)
+
     def forward(self, pixel_values: Tensor, row_mask: Tensor, return_dict: bool = True) -> SimpleNamespace:
         seen = torch.tanh(self.pixels(pixel_values)) * row_mask[..., None]  # B R C
         return SimpleNamespace(logits=self.classifier(seen.sum(1) / row_mask.sum(1, keepdim=True)))
