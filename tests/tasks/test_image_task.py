@@ -110,7 +110,7 @@ def task() -> ImageClassification:
 
 
 def settings(folder, **others) -> TrainSettings:
-    return TrainSettings(output_dir=folder, learning_rate=0.05, tokens_per_batch=12, **others)
+    return TrainSettings(output_dir=str(folder), learning_rate=0.05, tokens_per_batch=12, **others)
 
 
 def test_images_are_learnt_evaluated_and_answered(task, tmp_path):
