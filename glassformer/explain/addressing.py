@@ -1,4 +1,4 @@
-"""Where things are in a model: attentions by layer, heads by number, modules by name, for every architecture."""
+"""Find parts of a model: attentions by layer, heads by number, modules by name, for every architecture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..models.base import PreTrainedModel
 
 Heads = bool | Iterable[int] | Mapping[int, Any] | None  # all, these layers, or {layer: heads}
 
-SELF, CROSS = "attention", "crossattention"  # what the attentions of a layer are called
+SELF, CROSS = "attention", "crossattention"  # the names of a layer's attentions
 
 
 def layers_of(model: PreTrainedModel) -> list[nn.Module]:
@@ -22,7 +22,7 @@ def layers_of(model: PreTrainedModel) -> list[nn.Module]:
 
 
 def layer_names(model: PreTrainedModel) -> list[str]:
-    """What the layers are called: "encoder.layer.0", ..., and "decoder.layer.0", ... where there is a decoder."""
+    """The names of the layers: "encoder.layer.0", ..., and "decoder.layer.0", ... where there is a decoder."""
     names = {id(part): name for name, part in model.base_model.named_modules()}
     return [names[id(layer)] for layer in layers_of(model)]
 
@@ -36,44 +36,44 @@ def attention_of(model: PreTrainedModel, layer: int, kind: str = SELF) -> nn.Mod
 
 
 def crossing_layers(model: PreTrainedModel) -> list[int]:
-    """The layers that look at another text as well."""
+    """The layers with a cross-attention."""
     return [i for i, layer in enumerate(layers_of(model)) if hasattr(layer, CROSS)]
 
 
 def heads_of(attention: nn.Module) -> list[int]:
-    """The heads that are there, numbered as in the unpruned model."""
+    """The heads that are present, numbered as in the unpruned model."""
     total = attention.self.num_attention_heads + len(attention.pruned_heads)
     return [head for head in range(total) if head not in attention.pruned_heads]
 
 
 def slots_of(attention: nn.Module, heads: Iterable[int] | int | bool | None) -> list[int]:
-    """Where the tensors hold `heads`, numbered as in the unpruned model; all for True and None."""
+    """The indices of `heads` (numbered as in the unpruned model) in the tensors; all for True and None."""
     present = heads_of(attention)
     if heads is None or heads is True:
         return list(range(len(present)))
     wanted = [heads] if isinstance(heads, int) else list(heads)
     for head in wanted:
         if head in attention.pruned_heads:
-            raise InputError(f"head {head} was cut out of this layer; it has {present}")
+            raise InputError(f"head {head} was pruned from this layer, which has {present}")
         if head not in present:
             raise InputError(f"there are heads {present[0]} to {present[-1]}, got {head!r}")
     return [present.index(head) for head in wanted]
 
 
-def heads_by_layer(model: PreTrainedModel, asked: Heads, kind: str = SELF) -> dict[int, list[int]]:
-    """What was asked for as {layer: slots}: True is all, a list names layers, a mapping names heads of layers."""
+def heads_by_layer(model: PreTrainedModel, requested: Heads, kind: str = SELF) -> dict[int, list[int]]:
+    """A request as {layer: slots}: True is all, a list names layers, a mapping names heads of layers."""
     count = len(layers_of(model))
-    if asked is None or asked is False:
+    if requested is None or requested is False:
         return {}
     if not count:
-        raise InputError(f"{type(model).__name__} has no layers of attention to look into")
-    if asked is True:
-        asked = range(count) if kind == SELF else crossing_layers(model)
-        if not asked:
+        raise InputError(f"{type(model).__name__} has no attention layers to inspect")
+    if requested is True:
+        requested = range(count) if kind == SELF else crossing_layers(model)
+        if not requested:
             raise InputError("no layer has a crossattention: the model was made without add_cross_attention=True")
-    if isinstance(asked, int | str):
-        asked = [asked]
-    plan = dict(asked) if isinstance(asked, Mapping) else dict.fromkeys(asked)
+    if isinstance(requested, int | str):
+        requested = [requested]
+    plan = dict(requested) if isinstance(requested, Mapping) else dict.fromkeys(requested)
     for layer in plan:
         if not isinstance(layer, int):
             raise InputError(f"layers are whole numbers, got {layer!r}")

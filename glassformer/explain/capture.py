@@ -1,7 +1,7 @@
-"""What happened inside: a look at some heads, vectors and modules while the model runs, and at nothing else.
+"""Capture the weights of some heads, hidden states and outputs of modules while a model runs.
 
-A watched attention computes its output as it always does, by the fused kernel; the weights of the heads that were asked
-for are computed beside it. So the run gives the same numbers, bit for bit, whether somebody looks or not.
+A captured attention computes its output as it always does, by the fused kernel; the weights of the requested heads are
+computed beside it. So the run gives the same numbers, bit for bit, with and without capture.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from .addressing import (
 )
 
 STACKS = {"embeddings": "encoder", "encoder": "encoder", "decoder": "decoder"}  # parts that work on the stream
-Layouts = dict[str, tuple[Layout | None, Layout | None]]  # of each stack, and of the source that it looks at
+Layouts = dict[str, tuple[Layout | None, Layout | None]]  # of each stack, and of the source of its cross-attention
 
 
 @dataclass
 class Seen:
-    """What the last run showed. Heads stand in the order in which they were asked for.
+    """What was captured in the last run. Heads are in the order in which they were requested.
 
-    By name there is every module that was asked for: `seen["encoder.layer.0.attention.self.query"]`, laid out B T C
+    Every requested module is there by name: `seen["encoder.layer.0.attention.self.query"]`, laid out B T C
     inside the body; and `seen["encoder.layer.0.attention.self.weights"]`.
     """
 
@@ -57,7 +57,7 @@ class Seen:
             layout = layout_for(name, self.returned[name], self.layouts)
             return self.returned[name] if layout is None else layout.unpack(self.returned[name])
         if name not in self:
-            raise KeyError(f"{name!r} was not asked for{nearest(str(name), self)}")
+            raise KeyError(f"{name!r} was not captured{nearest(str(name), self)}")
         layer, kind = name.removesuffix(".self.weights").rsplit(".", 1)
         return (self.cross if kind == CROSS else self.attention)[self.names.index(layer)]
 
@@ -65,7 +65,7 @@ class Seen:
         return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[str]:
-        """All that can be asked for by name."""
+        """All names that can be indexed."""
         yield from self.returned
         for kind, held in ((SELF, self.attention), (CROSS, self.cross)):
             for layer in held:
@@ -82,12 +82,12 @@ def capture(
     hidden: Iterable[int] | int | bool = (),
     modules: Iterable[str] | str = (),
 ) -> Iterator[Seen]:
-    """See what was asked for in the runs inside the `with`; each run replaces what the one before it showed.
+    """Capture what is requested in the runs inside the `with`; each run replaces what the one before it left.
 
     `attention` and `cross` name layers and heads: True for all, [0, 5] for all heads of two layers, {0: [1, 2]} for two
     heads of one, numbered as in the unpruned model. `queries` keeps queries, keys and values of `attention`. `hidden`
     names vectors as `hidden_states` counts them: 0 before the first layer, -1 at the end. `modules` are names or
-    patterns such as "encoder.layer.*.output.dense". What is seen keeps its place in the graph of gradients.
+    patterns such as "encoder.layer.*.output.dense". What is captured stays in the autograd graph.
     The layers of an encoder-decoder are numbered through, those of the encoder first.
 
     >>> with model.capture(attention={3: [0, 7]}, hidden=[-1]) as seen:            # doctest: +SKIP
@@ -99,29 +99,29 @@ def capture(
         raise InputError("queries are those of attention: name its layers too, attention=True for all of them")
     seen = Seen(names=layer_names(model))
     with ExitStack() as undo:
-        undo.callback(watch_layouts(model, seen.layouts))
+        undo.callback(record_layouts(model, seen.layouts))
         by_module: dict[nn.Module, Callable[[AttentionInputs], None]] = {}
-        for kind, asked, held in ((SELF, attention, seen.attention), (CROSS, cross, seen.cross)):
-            for layer, slots in heads_by_layer(model, asked, kind).items():
+        for kind, requested, held in ((SELF, attention, seen.attention), (CROSS, cross, seen.cross)):
+            for layer, slots in heads_by_layer(model, requested, kind).items():
                 module = attention_of(model, layer, kind).self
                 vectors = (seen.queries, seen.keys, seen.values) if queries and kind == SELF else ()
                 by_module[module] = keep_attention(layer, slots, held, vectors)
         if by_module:
             undo.callback(observe(by_module))
-        for layer in hidden_places(model, hidden):
-            undo.callback(watch_hidden(model, layer, seen))
+        for layer in hidden_indices(model, hidden):
+            undo.callback(record_hidden(model, layer, seen))
         for name, module in matching(model, modules).items():
             if getattr(model.config, "chunk_size_feed_forward", 0) and name.split(".")[3:4] in (
                 ["intermediate"],
                 ["output"],
             ):
                 raise InputError(f"{name} runs in chunks: set chunk_size_feed_forward=0 to see what it returns")
-            undo.callback(watch_module(name, module, seen))
+            undo.callback(record_module(name, module, seen))
         yield seen
 
 
 def run_with_cache(model: PreTrainedModel, *args: Any, names: Iterable[str] | str = "*", **kwargs: Any) -> tuple:
-    """(what the model returns, all that was seen on the way): every weight, hidden state and module's output.
+    """(what the model returns, all that was captured): every weight, hidden state and module's output.
 
     >>> out, cache = model.run_with_cache(**batch)                                  # doctest: +SKIP
     >>> cache["encoder.layer.0.attention.self.query"].shape                         # doctest: +SKIP
@@ -134,7 +134,7 @@ def run_with_cache(model: PreTrainedModel, *args: Any, names: Iterable[str] | st
 
 
 def observe(by_module: Mapping[nn.Module, Callable[[AttentionInputs], None]]) -> Callable[[], None]:
-    """Show some attentions' inputs in this thread, besides whoever observes already; returns what ends that."""
+    """Observe the inputs of some attentions in this thread, beside the observer that is set; returns what ends that."""
     before = observer.get()
 
     def show(module: SelfAttention, inputs: AttentionInputs) -> None:
@@ -158,20 +158,20 @@ def keep_attention(layer: int, slots: list[int], held: dict, vectors: tuple) -> 
     return keep
 
 
-def hidden_places(model: PreTrainedModel, hidden: Iterable[int] | int | bool) -> list[int]:
+def hidden_indices(model: PreTrainedModel, hidden: Iterable[int] | int | bool) -> list[int]:
     count = len(layers_of(model))
     if isinstance(hidden, bool):
         hidden = range(count + 1) if hidden else ()
-    asked = [hidden] if isinstance(hidden, int) else list(hidden or ())
-    if asked and not count:
-        raise InputError(f"{type(model).__name__} has no layers of attention; name its modules instead")
-    for place in asked:
+    requested = [hidden] if isinstance(hidden, int) else list(hidden or ())
+    if requested and not count:
+        raise InputError(f"{type(model).__name__} has no attention layers; name its modules instead")
+    for place in requested:
         if not isinstance(place, int) or not -count - 1 <= place <= count:
             raise InputError(f"hidden states are numbered 0 to {count}, got {place!r}")
-    return [place % (count + 1) for place in asked]
+    return [place % (count + 1) for place in requested]
 
 
-def watch_hidden(model: PreTrainedModel, place: int, seen: Seen) -> Callable[[], None]:
+def record_hidden(model: PreTrainedModel, place: int, seen: Seen) -> Callable[[], None]:
     """Keep the vectors before layer `place`, or behind all layers."""
     layers = layers_of(model)
     if place < len(layers):
@@ -185,25 +185,25 @@ def watch_hidden(model: PreTrainedModel, place: int, seen: Seen) -> Callable[[],
 
     def at_the_end(_: nn.Module, __: tuple, out: Any) -> None:
         layout, _source = seen.layouts[name]
-        seen.hidden[place] = first_of(out) if layout is None else layout.unpack(first_of(out))
+        seen.hidden[place] = first_output(out) if layout is None else layout.unpack(first_output(out))
 
     last_norm = getattr(getattr(model.base_model, name), "LayerNorm", None)
     return (layers[-1] if last_norm is None else last_norm).register_forward_hook(at_the_end).remove
 
 
-def watch_module(name: str, module: nn.Module, seen: Seen) -> Callable[[], None]:
+def record_module(name: str, module: nn.Module, seen: Seen) -> Callable[[], None]:
     """Keep what a module returns."""
 
     def keep(_: nn.Module, __: tuple, out: Any) -> None:
-        value = first_of(out)
+        value = first_output(out)
         if isinstance(value, Tensor):
             seen.returned[name] = value
 
     return module.register_forward_hook(keep).remove
 
 
-def watch_layouts(model: PreTrainedModel, layouts: Layouts) -> Callable[[], None]:
-    """Know where the rows of every stack's stream stand: its first layer is told."""
+def record_layouts(model: PreTrainedModel, layouts: Layouts) -> Callable[[], None]:
+    """Record the layouts of every stack, which its first layer receives."""
     undo = ExitStack()
     firsts: dict[str, nn.Module] = {}
     for name, layer in zip(layer_names(model), layers_of(model), strict=True):
@@ -218,7 +218,7 @@ def watch_layouts(model: PreTrainedModel, layouts: Layouts) -> Callable[[], None
 
 
 def layouts_in(inputs: tuple) -> tuple[Layout | None, Layout | None]:
-    """The layout of the stream and of its source, as a layer is given them."""
+    """The layout of the stream and of its source, as a layer receives them."""
     context = next((each for each in inputs if isinstance(each, Context)), None)
     if context is None:
         return None, None
@@ -226,12 +226,12 @@ def layouts_in(inputs: tuple) -> tuple[Layout | None, Layout | None]:
 
 
 def layout_for(name: str, rows: Tensor, layouts: Layouts) -> Layout | None:
-    """How to lay out what a module of that name returned; None for what is no stream of rows."""
+    """How to lay out what a module of that name returned; None for what is not a stream of rows."""
     stack = STACKS.get(name.split(".")[0], "")
     crossed = f".{CROSS}.self.key" in name or f".{CROSS}.self.value" in name
     layout = layouts.get(stack, (None, None))[crossed]
     return layout if layout is not None and len(rows) == layout.rows else None
 
 
-def first_of(out: Any) -> Any:
+def first_output(out: Any) -> Any:
     return out[0] if isinstance(out, (tuple, Mapping)) else out

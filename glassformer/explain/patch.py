@@ -1,4 +1,4 @@
-"""What would have happened: heads and layers off or scaled, outputs of modules changed, while the model runs."""
+"""Interventions while a model runs: heads and layers switched off or scaled, outputs of modules changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..models.base import PreTrainedModel
 from .addressing import CROSS, SELF, attention_of, matching, slots_of
-from .capture import Layouts, layout_for, watch_layouts
+from .capture import Layouts, layout_for, record_layouts
 
 Factors = Mapping[int, Mapping[int, float | Tensor] | Iterable[int]]  # {layer: heads}, or {layer: {head: factor}}
 Change = Callable[[Tensor], Tensor] | Tensor
@@ -30,7 +30,7 @@ def patched(
     """Change what the runs inside the `with` compute.
 
     `modules` gives names or patterns a tensor that stands for their output, or a function of it; in the body both are
-    laid out B T C. `heads` and `cross_heads` switch heads off ({0: [1, 2]}) or scale what they say ({0: {1: 0.5}}),
+    laid out B T C. `heads` and `cross_heads` switch heads off ({0: [1, 2]}) or scale their outputs ({0: {1: 0.5}}),
     numbered as in the unpruned model; all layers stay fused. `skip` leaves layers out.
 
     >>> with model.patched(heads={0: [3]}, skip=[5]):                               # doctest: +SKIP
@@ -43,9 +43,9 @@ def patched(
             for layer, factors in (plan or {}).items():
                 undo.callback(scale_heads(attention_of(model, layer, kind), factors))
         for layer in [skip] if isinstance(skip, int) else skip:
-            undo.callback(model.layer(layer).register_forward_hook(as_it_came).remove)
+            undo.callback(model.layer(layer).register_forward_hook(input_unchanged).remove)
         layouts: Layouts = {}
-        undo.callback(watch_layouts(model, layouts))
+        undo.callback(record_layouts(model, layouts))
         for given, change in (modules or {}).items():
             for name, module in matching(model, [given]).items():
                 undo.callback(change_output(name, module, change, layouts))
@@ -53,7 +53,7 @@ def patched(
 
 
 def scale_heads(attention: nn.Module, factors: Mapping[int, float | Tensor] | Iterable[int]) -> Callable[[], None]:
-    """Multiply what heads say before it is projected: the same as multiplying their weights."""
+    """Multiply the outputs of heads before they are projected: the same as multiplying their weights."""
     factors = factors if isinstance(factors, Mapping) else dict.fromkeys(factors, 0.0)
     size, slots = attention.self.attention_head_size, slots_of(attention, factors)
     by_slot = dict(zip(slots, factors.values(), strict=True))
@@ -67,13 +67,13 @@ def scale_heads(attention: nn.Module, factors: Mapping[int, float | Tensor] | It
     return attention.output.register_forward_pre_hook(scaled).remove
 
 
-def as_it_came(_: nn.Module, inputs: tuple, out: Tensor) -> Tensor:
-    """A layer that hands on what it was given."""
+def input_unchanged(_: nn.Module, inputs: tuple, out: Tensor) -> Tensor:
+    """A layer that returns its input."""
     return inputs[0]
 
 
 def change_output(name: str, module: nn.Module, change: Change, layouts: Layouts) -> Callable[[], None]:
-    """Put something else in the place of what a module returns."""
+    """Replace what a module returns."""
     if "embeddings" in name:
         raise InputError(f"{name} runs before the batch is laid out: pass inputs_embeds, or patch a layer")
 

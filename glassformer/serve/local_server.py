@@ -1,4 +1,4 @@
-"""A small HTTP server for this machine only: a page, its modules, and questions that it may ask.
+"""A small HTTP server for this machine only: a page, its modules, and the endpoints that it calls.
 
 It listens on the loopback address, answers only requests that name it as their host and that come from its own page,
 serves files that were listed when it started and nothing else, and allows its page to load from itself alone.
@@ -23,9 +23,9 @@ from ..errors import GlassformerError, InputError
 log = logging.getLogger("glassformer")
 
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-MOST_BYTES = 1_000_000  # of a question
-PATIENCE = 15  # seconds that a client may be silent
-CROWD = 64  # connections at once
+MAX_REQUEST_BYTES = 1_000_000
+CLIENT_TIMEOUT = 15  # seconds that a client may be silent
+MAX_CONNECTIONS = 64
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -41,35 +41,35 @@ HEADERS = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """Bytes with their type."""
 
     body: bytes
     type: str = "application/octet-stream"
 
 
-Question = Callable[[Mapping[str, Any]], Any]  # JSON in; JSON or an Answer out
+Endpoint = Callable[[Mapping[str, Any]], Any]  # JSON in; JSON or a Response out
 
 
-def files_of(*folders: Path) -> dict[str, Answer]:
+def files_of(*folders: Path) -> dict[str, Response]:
     """Every file of some folders by the path that it is served at: all there will ever be."""
     found = {}
     for folder in folders:
         for path in sorted(folder.iterdir()):
             if path.suffix in TYPES:
-                found[f"/{path.name}"] = Answer(path.read_bytes(), TYPES[path.suffix] + "; charset=utf-8")
+                found[f"/{path.name}"] = Response(path.read_bytes(), TYPES[path.suffix] + "; charset=utf-8")
     return found
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Serves `files` and answers `questions` on the loopback address."""
+    """Serves `files` and `endpoints` on the loopback address."""
 
     daemon_threads = True
-    allow_reuse_address = os.name != "nt"  # after an end the port is free at once; Windows would share it with another
+    allow_reuse_address = os.name != "nt"  # a restart can bind the port at once; Windows would share it
 
-    def __init__(self, files: Mapping[str, Answer], questions: Mapping[str, Question], port: int = 0) -> None:
-        self.files, self.questions = files, questions
-        self.room = threading.BoundedSemaphore(CROWD)
+    def __init__(self, files: Mapping[str, Response], endpoints: Mapping[str, Endpoint], port: int = 0) -> None:
+        self.files, self.endpoints = files, endpoints
+        self.connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
         super().__init__(("127.0.0.1", port), Handler)
         number = self.server_address[1]
         self.hosts = {f"127.0.0.1:{number}", f"localhost:{number}"}
@@ -79,16 +79,16 @@ class LocalServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/"
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        if not self.room.acquire(blocking=False):
+        if not self.connections.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.room.release()
+            self.connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """A client that disconnected is not an error."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -98,57 +98,57 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "glassformer"
     sys_version = ""
-    timeout = PATIENCE
+    timeout = CLIENT_TIMEOUT
 
     def do_GET(self) -> None:
-        if self.refused():
+        if self.refused_origin():
             return
         path = urlsplit(self.path).path
         found = self.server.files.get("/index.html" if path == "/" else path)
         if found is None:
-            self.send(404, said("there is no such page"))
+            self.send(404, error_response("there is no such page"))
         else:
             self.send(200, found)
 
     def do_POST(self) -> None:
-        if self.refused():
+        if self.refused_origin():
             return
         if self.headers.get("Content-Type", "").split(";")[0].strip() != "application/json":
-            self.refuse(415, "questions are JSON")
+            self.refuse(415, "the Content-Type must be application/json")
             return
         try:
             length = int(self.headers.get("Content-Length", ""))
         except ValueError:
-            self.refuse(411, "a question says how long it is")
+            self.refuse(411, "a request needs a Content-Length")
             return
-        if not 0 <= length <= MOST_BYTES:
-            self.refuse(413, f"a question has at most {MOST_BYTES} bytes")
+        if not 0 <= length <= MAX_REQUEST_BYTES:
+            self.refuse(413, f"a request has at most {MAX_REQUEST_BYTES} bytes")
             return
-        self.answer(self.rfile.read(length))
+        self.respond(self.rfile.read(length))
 
-    def answer(self, body: bytes) -> None:
-        question = self.server.questions.get(urlsplit(self.path).path)
-        if question is None:
-            self.send(404, said("there is no such question"))
+    def respond(self, body: bytes) -> None:
+        endpoint = self.server.endpoints.get(urlsplit(self.path).path)
+        if endpoint is None:
+            self.send(404, error_response("there is no such endpoint"))
             return
         try:
-            asked = json.loads(body)
-            if not isinstance(asked, dict):
-                raise InputError("a question is a JSON object")
-            found = question(asked)
-            sent = found if isinstance(found, Answer) else in_json(found)
+            request = json.loads(body)
+            if not isinstance(request, dict):
+                raise InputError("a request must be a JSON object")
+            found = endpoint(request)
+            sent = found if isinstance(found, Response) else json_response(found)
         except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-            self.send(400, said("the question is not JSON"))
+            self.send(400, error_response("the request is not JSON"))
         except GlassformerError as error:
-            self.send(400, said(str(error)))
-        except Exception:  # whatever it is, the page must hear of it
-            log.exception("a question could not be answered: %s", self.path)
-            self.send(500, said("something went wrong; the terminal tells what"))
+            self.send(400, error_response(str(error)))
+        except Exception:  # the page must always get a response
+            log.exception("request failed: %s", self.path)
+            self.send(500, error_response("internal error; see the terminal for details"))
         else:
             self.send(200, sent)
 
-    def refused(self) -> bool:
-        """Refuse who does not come from our own page: another site's page, or a name that leads here."""
+    def refused_origin(self) -> bool:
+        """Refuse requests from other sites, and host names that only resolve to this machine (DNS rebinding)."""
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         if host not in self.server.hosts:
             self.refuse(403, "this server answers to its own address only")
@@ -159,23 +159,23 @@ class Handler(BaseHTTPRequestHandler):
         return False
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What is no HTTP that we speak."""
-        self.refuse(405 if code == 501 else code, message or "this is not understood")
+        """A request that is not understood as HTTP."""
+        self.refuse(405 if code == 501 else code, message or "bad request")
 
     def refuse(self, code: int, message: str) -> None:
-        """Say why, and end the connection: what else was sent on it is not read."""
+        """Send an error and close the connection; the rest of the request is not read."""
         self.close_connection = True
-        self.send(code, said(message))
+        self.send(code, error_response(message))
 
-    def send(self, code: int, found: Answer) -> None:
+    def send(self, code: int, found: Response) -> None:
         body, headers = found.body, getattr(self, "headers", None) or {}
-        packs = len(body) > 500 and "gzip" in headers.get("Accept-Encoding", "")
-        if packs:
+        compress = len(body) > 500 and "gzip" in headers.get("Accept-Encoding", "")
+        if compress:
             body = gzip.compress(body, 1)
         self.send_response(code)
         for name, value in HEADERS.items():
             self.send_header(name, value)
-        if packs:
+        if compress:
             self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Type", found.type)
         self.send_header("Content-Length", str(len(body)))
@@ -183,15 +183,15 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Requests are not worth a line each."""
+        """Requests are not logged."""
 
 
-def in_json(value: Any) -> Answer:
+def json_response(value: Any) -> Response:
     try:
-        return Answer(json.dumps(value, allow_nan=False).encode(), "application/json")
+        return Response(json.dumps(value, allow_nan=False).encode(), "application/json")
     except ValueError:
-        raise InputError("the model's numbers are not finite here, so there is nothing to show") from None
+        raise InputError("the model's outputs are not finite here, so there is nothing to show") from None
 
 
-def said(message: str) -> Answer:
-    return in_json({"error": message})
+def error_response(message: str) -> Response:
+    return json_response({"error": message})

@@ -1,4 +1,4 @@
-"""What a page asks, read strictly: a field has its type or the question is refused."""
+"""Fields of requests, read strictly: a field has its type, or the request is refused."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 
 from ..errors import InputError
 
-MOST_TEXT = 100_000  # characters of a text
-MOST_FACTOR = 1000.0  # of a head
+MAX_TEXT = 100_000  # characters of a text
+MAX_FACTOR = 1000.0  # of a head
 
 
-def text(asked: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = asked.get(name, default)
-    if not isinstance(value, str) or len(value) > MOST_TEXT:
-        raise InputError(f"{name} must be a text of at most {MOST_TEXT} characters")
+def text(request: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = request.get(name, default)
+    if not isinstance(value, str) or len(value) > MAX_TEXT:
+        raise InputError(f"{name} must be a text of at most {MAX_TEXT} characters")
     return value
 
 
-def whole(
-    asked: Mapping[str, Any], name: str, default: int | None = None, low: int | None = None, high: int | None = None
+def integer(
+    request: Mapping[str, Any], name: str, default: int | None = None, low: int | None = None, high: int | None = None
 ) -> int:
-    value = asked.get(name, default)
+    value = request.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"{name} must be a whole number, got {value!r:.40}")
     if (low is not None and value < low) or (high is not None and value > high):
@@ -29,28 +29,28 @@ def whole(
     return value
 
 
-def number(asked: Mapping[str, Any], name: str, default: float, low: float, high: float) -> float:
-    value = asked.get(name, default)
+def number(request: Mapping[str, Any], name: str, default: float, low: float, high: float) -> float:
+    value = request.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise InputError(f"{name} must be a number between {low} and {high}, got {value!r:.40}")
     return float(value)
 
 
-def numbers(asked: Mapping[str, Any], name: str, most: int = 1000) -> list[int]:
-    value = asked.get(name, [])
-    if not isinstance(value, list) or len(value) > most or any(type(each) is not int for each in value):
-        raise InputError(f"{name} must be a list of at most {most} whole numbers")
+def integers(request: Mapping[str, Any], name: str, maximum: int = 1000) -> list[int]:
+    value = request.get(name, [])
+    if not isinstance(value, list) or len(value) > maximum or any(type(each) is not int for each in value):
+        raise InputError(f"{name} must be a list of at most {maximum} whole numbers")
     return value
 
 
-def factors(asked: Mapping[str, Any], name: str) -> dict[int, dict[int, float]]:
+def factors(request: Mapping[str, Any], name: str) -> dict[int, dict[int, float]]:
     """{"layer": {"head": factor}}"""
-    value = asked.get(name, {})
+    value = request.get(name, {})
     try:
         found = {int(layer): {int(head): float(f) for head, f in heads.items()} for layer, heads in value.items()}
     except (AttributeError, TypeError, ValueError):
         raise InputError(f"{name} must be factors of heads by layer, got {value!r:.60}") from None
     for factor in (f for heads in found.values() for f in heads.values()):
-        if not abs(factor) <= MOST_FACTOR:
-            raise InputError(f"{name}: a factor is at most {MOST_FACTOR:g} in size, got {factor}")
+        if not abs(factor) <= MAX_FACTOR:
+            raise InputError(f"{name}: a factor must be at most {MAX_FACTOR:g} in magnitude, got {factor}")
     return found

@@ -1,4 +1,4 @@
-"""What the explorer's page is told of models and of texts that they have read."""
+"""What the explorer sends its page about models and the texts that they have read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..explain.pages.bertviz_views import scale_of
 from ..explain.reading import Part, Reading
 from ..explain.subject import Subject
 
-SIDE = 48  # of the small pictures
-Overview = dict[str, tuple[dict[str, Any], bytes]]  # by the kind of attention: what is told of it, and its pictures
+THUMBNAIL = 48  # pixels along one side
+Overview = dict[str, tuple[dict[str, Any], bytes]]  # by kind of attention: its description, and its thumbnails
 
 
 def describe(subject: Subject) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def tokens_of(reading: Reading) -> dict[str, Any]:
 
 @torch.no_grad()
 def overview(reading: Reading) -> Overview:
-    """Of every kind of attention: its tokens, its layers, its heads with their measures, and small pictures of them.
+    """Of every kind of attention: its tokens, its layers, its heads with their measures, and their thumbnails.
 
     One layer at a time, so that memory stays small.
     """
@@ -53,7 +53,7 @@ def overview(reading: Reading) -> Overview:
         for layer, numbers in reading.subject.heads_of_part(part).items():
             weights = reading.weights(layer, kind=part.kind)
             values = measures.measure(weights, part.right.separators, within=part.kind == SELF)
-            pictures.append(measures.small(weights, SIDE))
+            pictures.append(measures.small(weights, THUMBNAIL))
             layers[layer] = {"heads": numbers, "vectors": vectors_in(reading, part, layer)}
             for slot, head in enumerate(numbers):
                 each = {key: of_heads[slot].item() for key, of_heads in values.items()}
@@ -72,15 +72,15 @@ def overview(reading: Reading) -> Overview:
 
 
 def vectors_in(reading: Reading, part: Part, layer: int) -> dict[str, Any] | None:
-    """What there is to know of the queries and keys of a layer; None where the weights do not come from them."""
+    """Facts about the queries and keys of a layer; None where the weights do not come from them."""
     if not part.has_vectors:
         return None
-    look = reading.attention_inputs(layer, part.kind)
-    return {"scale": scale_of(look), "biased": look.score_bias is not None, "size": look.q.shape[-1]}
+    inputs = reading.attention_inputs(layer, part.kind)
+    return {"scale": scale_of(inputs), "biased": inputs.score_bias is not None, "size": inputs.q.shape[-1]}
 
 
 def step_of(reading: Reading, place: int) -> dict[str, Any]:
-    """The words that stood to choose from before `place`, and how likely the one there was."""
+    """The likeliest words for position `place`, and the probability of the one chosen there."""
     chances = reading.logits(place - 1).float().softmax(-1) if place else None
     if chances is None:
         return {"probability": None, "others": []}

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from glassformer.serve.explorer import PAGE
-from glassformer.serve.local_server import MOST_BYTES, LocalServer, files_of
+from glassformer.serve.local_server import MAX_REQUEST_BYTES, LocalServer, files_of
 
 
 def ask(address: str, method: str, path: str, body: bytes | str | None = None, **headers: str):
@@ -85,7 +85,7 @@ def test_bad_questions_are_refused(explorer):
         assert (code, "error" in json.loads(said)) == (400, True), body[:20]
     assert ask(address, "POST", "/api/nothing", "{}", **as_json)[0] == 404
     assert ask(address, "PUT", "/", "x")[0] == 405
-    assert ask(address, "POST", "/api/read", None, **as_json, Content_Length=str(MOST_BYTES + 1))[0] == 413
+    assert ask(address, "POST", "/api/read", None, **as_json, Content_Length=str(MAX_REQUEST_BYTES + 1))[0] == 413
     assert ask(address, "POST", "/api/read", None, **as_json, Content_Length="-1")[0] == 413
     assert ask(address, "POST", "/api/read", None, **as_json, Content_Length="x")[0] == 411
 
@@ -107,7 +107,7 @@ def test_bad_questions_are_refused(explorer):
         ("tokens", {"text": "so " * 50_000}, "at most 100000 characters"),
         ("read", {"text": "so " * 500}, "has 502 tokens, and this model reads at most 64"),
         ("read", {"text": "so", "model": 7}, "model must be between"),
-        ("generate", {"text": "so"}, "does not write"),
+        ("generate", {"text": "so"}, "cannot generate text"),
         ("lens", {"reading": 1, "positions": ["x"]}, "list of"),
     ],
 )
@@ -136,11 +136,11 @@ def test_malformed_http_gets_no_500(explorer):
 
 def test_a_crowd_is_turned_away_and_the_server_lives():
     server = LocalServer(files_of(PAGE), {})
-    server.room = threading.BoundedSemaphore(3)
+    server.connections = threading.BoundedSemaphore(3)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     place = urlsplit(server.address)
     idle = [socket.create_connection((place.hostname, place.port)) for _ in range(3)]
-    while server.room._value:  # all three are waited for now
+    while server.connections._value:  # all three are waited for now
         time.sleep(0.01)
     try:
         with socket.create_connection((place.hostname, place.port), timeout=10) as one_more:

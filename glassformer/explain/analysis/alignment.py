@@ -1,4 +1,4 @@
-"""Where a translator looks: the weights of all its attentions for one text."""
+"""The attention of a translator: the weights of all its attentions for one text."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ KINDS = {
 class Alignment:
     """A text, what was written for it, and the weights of every layer and head; rows sum to 1.
 
-    A recurrent translator looks at the source alone, and has no layers of self-attention.
+    A recurrent translator attends to the source only; it has no self-attention layers.
     """
 
     text: str
     written: str
     source: list[str]  # tokens that were read
-    read_back: list[str]  # tokens that the decoder read: the beginning, then all that was written but the last
-    target: list[str]  # tokens that were written, with their end
+    read_back: list[str]  # tokens that the decoder read: the start token, then all generated ones but the last
+    target: list[str]  # tokens that were generated, with their end
     cross: Tensor  # layers H T S
     encoder: Tensor  # layers H S S
     decoder: Tensor  # layers H T T
 
     @property
     def mean(self) -> Tensor:
-        """Where the last layer looks at the source, its heads together: T S."""
+        """The cross-attention of the last layer, averaged over its heads: T S."""
         return self.cross[-1].mean(0)
 
     def labels(self, kind: str) -> tuple[list[str], list[str]]:
@@ -61,7 +61,7 @@ def checked(kind: str) -> str:
 
 
 def align(task: TextToText, text: str) -> Alignment:
-    """Let a task write for a text, and look at all its attentions on the way.
+    """Let a task generate for a text, and record all its attentions.
 
     >>> align(Translation.from_pretrained("./de-en/"), "Ein Hund.").mean.shape          # doctest: +SKIP
     torch.Size([4, 5])

@@ -1,6 +1,6 @@
 """Which tokens an answer rests on, in four ways that measure four different things.
 
-None of them is the explanation: gradients tell how the answer would change with tiny changes of the word vectors,
+None of them is the explanation: gradients show how the answer would change with tiny changes of the word vectors,
 occlusion how it changes when a token is hidden.
 """
 
@@ -35,13 +35,13 @@ class Attribution:
 
     method: str
     target: str  # what the answer is, in words
-    word: str  # the word or label that was asked about; nothing for a model without a head
+    word: str  # the word or label in question; empty for a model without a head
     value: float  # the answer itself
     tokens: list[str]
     scores: list[float]
-    source: int  # how many of the tokens are the source's; the others are the target's, or all there are
+    source: int  # how many of the tokens are the source's, for an encoder-decoder
     hidden: str  # the token that stands for one that is hidden; special tokens are never hidden
-    gap: float | None = None  # integrated gradients: how far the sum is from the change it should add up to
+    gap: float | None = None  # integrated gradients: how far the sum is from the change that it should equal
 
 
 def attribute(reading: Reading, method: str, position: int = -1, target: int | None = None) -> Attribution:
@@ -53,15 +53,16 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
     """
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}{nearest(method, METHODS)}; there are {', '.join(METHODS)}")
-    score, said, word = answer_of(reading, reading.index(position), target)
+    score, description, word = answer_for(reading, reading.index(position), target)
 
     def answer(vectors: Tensor) -> Tensor:
         """B T C -> B"""
-        with reading_vectors(reading, vectors):
+        with embeddings_replaced(reading, vectors):
             return score(reading.subject.forward(reading, copies=len(vectors)))
 
-    words = torch.cat([each.table.weight[each.side.ids] for each in reading.embedded_tokens]).detach()  # T C
-    hidden = torch.cat([hidden_vectors(each) for each in reading.embedded_tokens]).detach()
+    texts = reading.embedded_tokens
+    words = torch.cat([each.table.weight[each.side.ids] for each in texts]).detach()  # T C
+    hidden = torch.cat([hidden_vectors(each) for each in texts]).detach()
     value = answer(words[None]).item()
     gap = None
     if method == "occlusion":
@@ -73,13 +74,13 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
     else:
         gradient = mean_gradient(answer, words, hidden, torch.ones(1))
         scores = gradient.norm(dim=-1) if method == "saliency" else (words * gradient).sum(-1)
-    sides = [each.side for each in reading.embedded_tokens]
+    sides = [each.side for each in texts]
     tokens, source = [token for side in sides for token in side.tokens], sum(len(side.ids) for side in sides[:-1])
-    hiding = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(nothing_in(each)) for each in reading.embedded_tokens)
-    return Attribution(method, said, word, value, tokens, scores.tolist(), source, ", ".join(hiding), gap)
+    neutral = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(neutral_token(each)) for each in texts)
+    return Attribution(method, description, word, value, tokens, scores.tolist(), source, ", ".join(neutral), gap)
 
 
-def answer_of(reading: Reading, place: int, target: int | None) -> tuple[Callable[[BodyOutput], Tensor], str, str]:
+def answer_for(reading: Reading, place: int, target: int | None) -> tuple[Callable[[BodyOutput], Tensor], str, str]:
     """(runs over the text -> B answers, what they are, the word that they are about)"""
     subject, at = reading.subject, f"{place} ({reading.tokens[place]})"
     if subject.kind == "none":
@@ -98,17 +99,17 @@ def answer_of(reading: Reading, place: int, target: int | None) -> tuple[Callabl
         raise InputError(f"there are answers 0 to {len(known) - 1}, got {target}")
     chosen = int(known.argmax()) if target is None else target
     (word,) = subject.names([chosen])
-    said = {
+    description = {
         "label": f"score of the label {word}",
         "tag": f"score of the label {word} at {at}",
         "mask": f"log-probability of {word} at {at}",
         "next": f"log-probability of {word} behind {at}",
     }[subject.kind]
-    return lambda body: scores(body)[:, chosen], said, word
+    return lambda body: scores(body)[:, chosen], description, word
 
 
 @contextmanager
-def reading_vectors(reading: Reading, vectors: Tensor) -> Iterator[None]:
+def embeddings_replaced(reading: Reading, vectors: Tensor) -> Iterator[None]:
     """The runs inside the `with` read these vectors (B T C) in place of those of the words."""
     parts = vectors.split([len(each.side.ids) for each in reading.embedded_tokens], dim=1)
     with ExitStack() as undo:
@@ -117,16 +118,16 @@ def reading_vectors(reading: Reading, vectors: Tensor) -> Iterator[None]:
         yield
 
 
-def nothing_in(words: EmbeddedTokens) -> int:
-    """The token that stands for one of which nothing is known: a mask, or the nearest thing that there is."""
+def neutral_token(words: EmbeddedTokens) -> int:
+    """The token that stands for a hidden one: the mask token, or the nearest thing that the tokenizer has."""
     names = ("mask_token_id", "unk_token_id", "pad_token_id", "eos_token_id")
     found = [getattr(words.tokenizer, name) for name in names]
     return next((i for i in found if i is not None), 0)
 
 
 def hidden_vectors(words: EmbeddedTokens) -> Tensor:
-    """The vectors of tokens of which nothing is known; special tokens stay: T C"""
-    side, nothing = words.side, nothing_in(words)
+    """The vectors of hidden tokens; special tokens stay: T C"""
+    side, nothing = words.side, neutral_token(words)
     return words.table.weight[[i if stays else nothing for i, stays in zip(side.ids, side.special, strict=True)]]
 
 

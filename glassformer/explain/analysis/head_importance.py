@@ -59,7 +59,7 @@ def all_heads(model: PreTrainedModel) -> list[Head]:
 def head_importance(
     task: Task, rows: Sequence[Any], method: str = "gradient", *, progress: bool | None = None
 ) -> dict[Head, float]:
-    """How important each head is for a task; `progress` tells how far ablation has come, None: in a terminal only.
+    """How important each head is for a task; `progress` shows how far ablation has come, None: in a terminal only.
 
     >>> found = head_importance(task, rows, "ablation")                              # doctest: +SKIP
     """

@@ -28,7 +28,7 @@ def entropy(weights: Tensor) -> Tensor:
 
 
 def distance(weights: Tensor) -> Tensor:
-    """How far away the average look goes: ... T S -> ... T"""
+    """The mean distance that the weights reach: ... T S -> ... T"""
     rows, columns = (torch.arange(n, device=weights.device) for n in weights.shape[-2:])
     return (weights * (rows[:, None] - columns).abs()).sum(-1)
 

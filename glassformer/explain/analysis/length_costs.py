@@ -33,8 +33,8 @@ class Cost:
     layer: str
     words: int
     seconds: float
-    steps: int  # products that must wait for each other; follows from the layer's definition
-    layers_to_meet: int  # after which the ends of a text can know of each other; so does this
+    steps: int  # sequential products; follows from the layer's definition
+    layers_to_meet: int  # until both ends of a text can influence each other; so does this
     sees: float  # how much the last output changes with the first word, beside how much with the last word
 
 
@@ -57,7 +57,7 @@ class Convolutional(nn.Module):
 
 
 def measure_lengths(lengths: Sequence[int], rounds: int = 3) -> Iterator[Cost]:
-    """Every layer, its weights drawn and not trained, on texts of every length."""
+    """Every layer, with untrained weights, on texts of every length."""
     torch.manual_seed(0)
     layers = (Recurrent(), Convolutional(), EncoderLayer(WIDTH, HEADS, 4 * WIDTH, 0.0))
     for name, layer in zip(LAYERS, layers, strict=True):
@@ -67,7 +67,7 @@ def measure_lengths(lengths: Sequence[int], rounds: int = 3) -> Iterator[Cost]:
 
 
 def steps_of(name: str, length: int) -> tuple[int, int]:
-    """(products that wait for each other in one layer, layers until the ends of a text meet)
+    """(sequential products in one layer, layers until both ends of a text can influence each other)
 
     >>> steps_of("convolutional", 9)
     (1, 8)
@@ -95,7 +95,7 @@ def reach(layer: nn.Module, x: Tensor) -> float:
 
 
 def draw_lengths(costs: Sequence[Cost], path: str | PathLike[str]) -> Path:
-    """Write time against length as a page or a picture; the suffix, .html, .png or .svg, tells which."""
+    """Write time against length as a page or a picture; the suffix, .html, .png or .svg, decides."""
     path = checked_path(path, SUFFIXES)
     if path.suffix == ".html":
         write_atomically(path, lengths_page(costs))

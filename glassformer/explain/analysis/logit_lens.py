@@ -1,4 +1,4 @@
-"""What the model would say: at the end, and at every layer as if it were the last (the logit lens)."""
+"""Predictions of the model: at the end, and at every layer as if it were the last (the logit lens)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..reading import Reading
 
 @dataclass(frozen=True)
 class Guess:
-    """A word or label with its probability (a number that is measured: with that), and the one after the sliders.
+    """A word or label with its probability (of a regression: its value), and the probability after narrowing.
 
     Temperature, top-k and top-p narrow a choice between words or labels; where nothing is chosen they change nothing.
     """
@@ -38,7 +38,7 @@ def predict(
 ) -> list[Guess]:
     """What the model's head answers, the likeliest first; nothing from a model without one.
 
-    A model that fills masks or labels tokens is asked about `position`, one that continues about the word behind it.
+    A model that fills masks or labels tokens predicts for `position`, one that continues predicts the word after it.
     """
     if count < 1:
         raise InputError(f"count must be 1 or more, got {count}")

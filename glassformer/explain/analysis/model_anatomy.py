@@ -13,20 +13,20 @@ from ...models.base import PreTrainedModel
 @torch.no_grad()
 def anatomy(model: PreTrainedModel) -> dict[str, Any]:
     """The tree of a model; a parameter that stands at two places is counted at the first."""
-    return grow(type(model).__name__, model, set())
+    return describe_module(type(model).__name__, model, set())
 
 
-def grow(name: str, module: nn.Module, counted: set[int]) -> dict[str, Any]:
+def describe_module(name: str, module: nn.Module, counted: set[int]) -> dict[str, Any]:
     own = [(key, tensor) for key, tensor in module.named_parameters(recurse=False)]
-    fresh = [(key, tensor, id(tensor) not in counted) for key, tensor in own]
+    weights = [(key, tensor, id(tensor) not in counted) for key, tensor in own]
     counted.update(id(tensor) for _, tensor in own)
-    children = [grow(key, child, counted) for key, child in module.named_children()]
-    count = sum(tensor.numel() for _, tensor, new in fresh if new) + sum(child["parameters"] for child in children)
+    children = [describe_module(key, child, counted) for key, child in module.named_children()]
+    count = sum(tensor.numel() for _, tensor, new in weights if new) + sum(child["parameters"] for child in children)
     return {
         "name": name,
         "kind": type(module).__name__,
         "parameters": count,
-        "weights": [{"name": key, "shared": not new, **statistics(tensor)} for key, tensor, new in fresh],
+        "weights": [{"name": key, "shared": not new, **statistics(tensor)} for key, tensor, new in weights],
         "children": children,
     }
 

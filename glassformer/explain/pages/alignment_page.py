@@ -1,4 +1,4 @@
-"""Where a translator looks, as one page: no network, no script, and no text that could run as code."""
+"""The attention of a translator as one page: no network, no script, and no text that could run as code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ svg { fill: var(--ink); font-size: 10px; } svg image { image-rendering: pixelate
 details { margin-top: .75rem; } summary { cursor: pointer; }
 """
 SHADES = 21
-CELL, FONT, LETTERS = 14, 10, 14  # of the pictures of heads: a point, a letter, and how many letters of a word
+CELL, FONT, MAX_LABEL = 14, 10, 14  # of the pictures of heads: pixels of a cell and a character, characters of a label
 
 
 def shades() -> str:
@@ -135,7 +135,7 @@ def heads_of(alignment: Alignment, kind: str, name: str) -> str:
 
 def labels(rows: Sequence[str], columns: Sequence[str], left: int, top: int) -> str:
     """The words beside a picture and, from below upwards unless their characters are square, those above it."""
-    drawn = [
+    elements = [
         f'<text x="{left - 4}" y="{top + CELL * i + CELL - 4}" text-anchor="end">{shown(brief(token))}</text>'
         for i, token in enumerate(rows)
     ]
@@ -145,17 +145,17 @@ def labels(rows: Sequence[str], columns: Sequence[str], left: int, top: int) -> 
             place = f'x="{x + CELL / 2}" y="{y}" text-anchor="middle"'
         else:
             place = f'transform="translate({x + CELL - 4} {y}) rotate(-90)"'
-        drawn.append(f"<text {place}>{shown(brief(token))}</text>")
-    return "".join(drawn)
+        elements.append(f"<text {place}>{shown(brief(token))}</text>")
+    return "".join(elements)
 
 
 def brief(token: str) -> str:
     """A token that fits beside a small picture."""
-    return token if len(token) <= LETTERS else token[: LETTERS - 1] + "…"
+    return token if len(token) <= MAX_LABEL else token[: MAX_LABEL - 1] + "…"
 
 
 def width_of(token: str) -> int:
-    """About how wide a token is drawn."""
+    """About how wide a token is elements."""
     return sum(FONT if unicodedata.east_asian_width(letter) in "WF" else FONT * 2 // 3 for letter in brief(token))
 
 

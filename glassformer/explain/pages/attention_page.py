@@ -53,7 +53,7 @@ script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
 
 @dataclass(frozen=True)
 class Attention:
-    """One kind of attention: who looks at whom, in some heads of some layers."""
+    """One kind of attention: from which tokens to which, in some heads of some layers."""
 
     left: Sequence[str]
     right: Sequence[str]

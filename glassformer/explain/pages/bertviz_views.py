@@ -50,7 +50,7 @@ def head_view(
         include_layers,
         None,
     )
-    return given(make_page("head", kinds, title="Head view", layer=layer, heads=heads), html_action)
+    return shown_or_returned(make_page("head", kinds, title="Head view", layer=layer, heads=heads), html_action)
 
 
 def model_view(
@@ -80,7 +80,7 @@ def model_view(
         include_layers,
         include_heads,
     )
-    return given(make_page("model", kinds, title="Model view", theme=theme_of(display_mode)), html_action)
+    return shown_or_returned(make_page("model", kinds, title="Model view", theme=theme_of(display_mode)), html_action)
 
 
 @torch.no_grad()
@@ -119,7 +119,7 @@ def neuron_view(
         heads=None if head is None else [head],
         theme=theme_of(display_mode),
     )
-    return given(page, html_action)
+    return shown_or_returned(page, html_action)
 
 
 # --- what a model read ------------------------------------------------------------------------------------------------
@@ -170,27 +170,27 @@ def vectors_of_reading(reading: Reading) -> dict[str, Vectors]:
 def vectors_of_part(reading: Reading, part: Part) -> Vectors:
     heads, biases, scales = {}, {}, {}
     for layer, numbers in reading.subject.heads_of_part(part).items():
-        look = reading.attention_inputs(layer, part.kind)
-        scales[layer] = scale_of(look)
-        bias = score_bias_of(look)
+        inputs = reading.attention_inputs(layer, part.kind)
+        scales[layer] = scale_of(inputs)
+        bias = score_bias_of(inputs)
         for slot, head in enumerate(numbers):
-            heads[layer, head] = look.q[:, slot], look.k[:, slot]
+            heads[layer, head] = inputs.q[:, slot], inputs.k[:, slot]
             if bias is not None:
                 biases[layer, head] = bias[slot]
     return Vectors(heads, biases, scales, part.is_causal)
 
 
-def scale_of(look: AttentionInputs) -> float:
+def scale_of(inputs: AttentionInputs) -> float:
     """What scores are multiplied with."""
-    return look.q.shape[-1] ** -0.5 if look.scale is None else look.scale
+    return inputs.q.shape[-1] ** -0.5 if inputs.scale is None else inputs.scale
 
 
-def score_bias_of(look: AttentionInputs) -> Tensor | None:
+def score_bias_of(inputs: AttentionInputs) -> Tensor | None:
     """What is added to scores before that, in all heads: H T S."""
-    if look.score_bias is None:
+    if inputs.score_bias is None:
         return None
-    bias = look.score_bias(look.layout.heads(look.q), look.source.heads(look.k))
-    return bias.expand(1, look.q.shape[1], -1, -1)[0]
+    bias = inputs.score_bias(inputs.layout.heads(inputs.q), inputs.source.heads(inputs.k))
+    return bias.expand(1, inputs.q.shape[1], -1, -1)[0]
 
 
 # --- what the caller gives --------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def theme_of(display_mode: str) -> str:
     return display_mode
 
 
-def given(page: Page, html_action: str) -> Page | None:
+def shown_or_returned(page: Page, html_action: str) -> Page | None:
     """The page, or None after a notebook has shown it."""
     if html_action not in ("view", "return"):
         raise InputError(f"html_action is 'view' or 'return', got {html_action!r}")

@@ -1,4 +1,4 @@
-"""Pictures as files, .png or .svg, by matplotlib: where a translator looks."""
+"""Pictures as files, .png or .svg, by matplotlib: the attention of a translator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FONTS = ("Noto Sans CJK SC", "Noto Serif CJK SC", "Source Han Sans SC", "Microso
 
 
 def draw_alignment(alignment: Alignment, path: str | PathLike[str]) -> Path:
-    """Write the mean cross-attention of the last layer as a picture; the suffix, .png or .svg, tells the format."""
+    """Write the mean cross-attention of the last layer as a picture; the suffix, .png or .svg, decides the format."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=grid_size(alignment.mean))
     show(axes, alignment.mean, *alignment.labels("cross"), strongest=float(alignment.mean.max()))
@@ -45,7 +45,7 @@ def draw_heads(alignment: Alignment, kind: str, path: str | PathLike[str]) -> Pa
 
 
 def pyplot():
-    """matplotlib, with letters for Chinese where the machine has them."""
+    """matplotlib, with fonts for Chinese where they are installed."""
     try:
         import matplotlib
     except ImportError:
@@ -82,7 +82,7 @@ def plain(text: str) -> str:
 def save(plt, figure, path: str | PathLike[str]) -> Path:
     path = checked_path(path)
     with open_atomically(path) as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a letter that no font has: a box stands for it
+        warnings.simplefilter("ignore", UserWarning)  # of a character that no font has: a box is drawn
         figure.tight_layout()
         figure.savefig(file, format=path.suffix[1:], dpi=min(100.0, LARGEST / max(figure.get_size_inches())))
     plt.close(figure)

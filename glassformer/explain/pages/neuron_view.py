@@ -16,7 +16,7 @@ from ...models.signature import TEXT, takes
 
 
 class NeuronView(Body):
-    """A body that tells everything about its attention, in plain tuples."""
+    """A body that returns queries, keys and weights of its attention, in plain tuples."""
 
     @takes("input_ids", "token_type_ids", "attention_mask", *TEXT[3:], "output_hidden_states")
     def forward(self, inputs: dict[str, Any]) -> tuple:
@@ -29,7 +29,7 @@ class NeuronView(Body):
 
 
 class BertModel(NeuronView, PlainBertModel):
-    """BERT that tells its queries and keys.
+    """BERT that returns its queries and keys.
 
     >>> import torch
     >>> model = BertModel(glassformer.BertConfig(hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
@@ -41,12 +41,12 @@ class BertModel(NeuronView, PlainBertModel):
 
 
 class DistilBertModel(NeuronView, PlainDistilBertModel):
-    """DistilBERT that tells its queries and keys."""
+    """DistilBERT that returns its queries and keys."""
 
 
 class GPT2Model(NeuronView, PlainGPT2Model):
-    """GPT-2 that tells its queries and keys."""
+    """GPT-2 that returns its queries and keys."""
 
 
 class OpenAIGPTModel(NeuronView, PlainOpenAIGPTModel):
-    """GPT that tells its queries and keys."""
+    """GPT that returns its queries and keys."""

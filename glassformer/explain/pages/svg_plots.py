@@ -77,7 +77,7 @@ class Figure:
 
 def plot_page(title: str, note: str, figures: Sequence[Figure]) -> str:
     """One page with all figures."""
-    drawn = "\n".join(
+    elements = "\n".join(
         f"<figure><figcaption>{escape(printable(figure.title))}</figcaption>{figure.svg()}</figure>"
         for figure in figures
     )
@@ -86,5 +86,5 @@ def plot_page(title: str, note: str, figures: Sequence[Figure]) -> str:
         note=escape(printable(note)),
         style=STYLE,
         style_hash=hash_of(STYLE),
-        figures=drawn,
+        figures=elements,
     )
