@@ -13,17 +13,17 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import TokenizerError, suggests
-from .base.special_tokens import AddedToken, any_of
-from .base.tokenizer_files import ENGINE, first_given, setting
+from ..errors import TokenizerError
+from .base.special_tokens import any_of
+from .base.tokenizer_files import ENGINE, VocabularyFile, setting
 from .base.windows import bare_template
 from .encoding import Pieces, Slot
 from .engine.engine_exceptions import engine_may_differ
 from .engine.rust_engine import EngineWithFallback, LowerCasing
-from .tokenizer import PreTrainedTokenizer
+from .tokenizer import PreTrainedTokenizer, Token, shares_settings
 from .wordpiece.spacing import join_word_pieces
 from .wordpiece.wordpiece import NOT_SPACE, BasicTokenizer, Word, WordPiece, lower
-from .wordpiece.wordpiece_files import VocabularyFile, engine_for, engine_text, read_vocabulary
+from .wordpiece.wordpiece_files import engine_for, engine_text, read_vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -48,75 +48,50 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
     strip_accents = setting("strip_accents")
     max_input_chars_per_word = setting("max_input_chars_per_word")
 
-    @suggests
+    @shares_settings
     def __init__(
         self,
         vocab_file: str | PathLike[str] | None = None,
         do_lower_case: bool | None = None,  # None: what tokenizer.json says, or True
         do_basic_tokenize: bool = True,
         never_split: Collection[str] | None = None,
-        unk_token: str | AddedToken = "[UNK]",
-        sep_token: str | AddedToken | None = "[SEP]",
-        pad_token: str | AddedToken | None = "[PAD]",
-        cls_token: str | AddedToken | None = "[CLS]",
-        mask_token: str | AddedToken | None = "[MASK]",
+        unk_token: Token = "[UNK]",
+        sep_token: Token | None = "[SEP]",
+        pad_token: Token | None = "[PAD]",
+        cls_token: Token | None = "[CLS]",
+        mask_token: Token | None = "[MASK]",
         tokenize_chinese_chars: bool | None = None,  # None: what tokenizer.json says, or True
         strip_accents: bool | None = None,  # None: as do_lower_case
-        bos_token: str | AddedToken | None = None,
-        eos_token: str | AddedToken | None = None,
-        additional_special_tokens: Iterable[str | AddedToken] = (),
-        model_max_length: int | None = None,
-        padding_side: str = "right",
-        truncation_side: str = "right",
-        clean_up_tokenization_spaces: bool = True,
         max_input_chars_per_word: int | None = None,  # a longer word is unknown; None: what tokenizer.json says, or 100
         *,
         vocab: VocabularyFile | Mapping[str, int] | None = None,
-        added_tokens: Mapping[int, Any] | None = None,
-        name_or_path: str = "",
-        kept_settings: Mapping[str, Any] | None = None,
+        **shared: Any,
     ) -> None:
         vocabulary = self._vocabulary(vocab_file, vocab)
         if unk_token is None:
             raise TokenizerError("a BertTokenizer needs an unk_token, got None")
         if isinstance(never_split, str):
             raise TokenizerError(f"never_split must be a list of words, got the string {never_split!r}")
-        file_settings = vocabulary.settings
+        resolve = vocabulary.resolve
         self._read = {
-            "do_lower_case": first_given(do_lower_case, file_settings.get("do_lower_case"), True),
+            "do_lower_case": resolve("do_lower_case", do_lower_case, True),
             "do_basic_tokenize": do_basic_tokenize,
             "never_split": list(never_split or ()),
-            "tokenize_chinese_chars": first_given(
-                tokenize_chinese_chars, file_settings.get("tokenize_chinese_chars"), True
-            ),
-            "strip_accents": first_given(strip_accents, file_settings.get("strip_accents")),
-            "max_input_chars_per_word": first_given(
-                max_input_chars_per_word, file_settings.get("max_input_chars_per_word"), 100
-            ),
+            "tokenize_chinese_chars": resolve("tokenize_chinese_chars", tokenize_chinese_chars, True),
+            "strip_accents": resolve("strip_accents", strip_accents),
+            "max_input_chars_per_word": resolve("max_input_chars_per_word", max_input_chars_per_word, 100),
         }
         self.basic_tokenizer = BasicTokenizer(
             self.do_lower_case, self.never_split, self.tokenize_chinese_chars, self.strip_accents
         )
         super().__init__(
-            vocabulary.vocab,
-            {
-                "bos_token": bos_token,
-                "eos_token": eos_token,
-                "unk_token": unk_token,
-                "sep_token": sep_token,
-                "pad_token": pad_token,
-                "cls_token": cls_token,
-                "mask_token": mask_token,
-            },
-            additional_special_tokens=additional_special_tokens,
-            added_tokens=vocabulary.added | dict(added_tokens or {}),
-            model_max_length=model_max_length,
-            padding_side=padding_side,
-            truncation_side=truncation_side,
-            clean_up_tokenization_spaces=clean_up_tokenization_spaces,
-            name_or_path=name_or_path,
-            kept_settings=kept_settings,
-            where=vocabulary.name,
+            vocabulary,
+            unk_token=unk_token,
+            sep_token=sep_token,
+            pad_token=pad_token,
+            cls_token=cls_token,
+            mask_token=mask_token,
+            **shared,
         )
 
     @staticmethod

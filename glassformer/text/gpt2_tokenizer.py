@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import TokenizerError, suggests
-from .base.special_tokens import AddedToken
-from .base.tokenizer_files import first_given, setting
+from ..errors import TokenizerError
+from .base.tokenizer_files import setting
 from .bpe.bpe import Pair
 from .bpe.bpe_files import BpeFile, part_of
 from .bpe.byte_level_tokenizer import ByteLevelTokenizer
 from .encoding import Slot
+from .tokenizer import Token, shares_settings
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 END = "<|endoftext|>"
-Token = str | AddedToken
 
 
 class GPT2Tokenizer(ByteLevelTokenizer):
@@ -37,7 +36,7 @@ class GPT2Tokenizer(ByteLevelTokenizer):
 
     add_bos_token = setting("add_bos_token")
 
-    @suggests
+    @shares_settings
     def __init__(
         self,
         vocab_file: str | PathLike[str] | None = None,
@@ -49,47 +48,24 @@ class GPT2Tokenizer(ByteLevelTokenizer):
         pad_token: Token | None = None,
         add_prefix_space: bool | None = None,  # None: what tokenizer.json says, or False
         add_bos_token: bool | None = None,  # None: what tokenizer.json says, or False
-        sep_token: Token | None = None,
-        cls_token: Token | None = None,
-        mask_token: Token | None = None,
-        additional_special_tokens: Iterable[Token] = (),
-        model_max_length: int | None = None,
-        padding_side: str = "right",
-        truncation_side: str = "right",
-        clean_up_tokenization_spaces: bool = True,
         *,
         vocab: BpeFile | Mapping[str, int] | None = None,
         merges: Sequence[Pair] | None = None,
-        added_tokens: Mapping[int, Any] | None = None,
-        name_or_path: str = "",
-        kept_settings: Mapping[str, Any] | None = None,
+        **shared: Any,
     ) -> None:
         vocabulary = self._vocabulary(vocab_file, merges_file, vocab, merges)
-        file_settings = vocabulary.settings
         super().__init__(
             vocabulary,
             {
-                "bos_token": bos_token,
-                "eos_token": eos_token,
-                "unk_token": unk_token,
-                "sep_token": sep_token,
-                "pad_token": pad_token,
-                "cls_token": cls_token,
-                "mask_token": mask_token,
-            },
-            {
                 "errors": errors,
-                "add_prefix_space": first_given(add_prefix_space, file_settings.get("add_prefix_space"), False),
-                "add_bos_token": first_given(add_bos_token, file_settings.get("add_bos_token"), False),
+                "add_prefix_space": vocabulary.resolve("add_prefix_space", add_prefix_space, False),
+                "add_bos_token": vocabulary.resolve("add_bos_token", add_bos_token, False),
             },
-            additional_special_tokens=additional_special_tokens,
-            added_tokens=added_tokens,
-            model_max_length=model_max_length,
-            padding_side=padding_side,
-            truncation_side=truncation_side,
-            clean_up_tokenization_spaces=clean_up_tokenization_spaces,
-            name_or_path=name_or_path,
-            kept_settings=kept_settings,
+            unk_token=unk_token,
+            bos_token=bos_token,
+            eos_token=eos_token,
+            pad_token=pad_token,
+            **shared,
         )
 
     def template(self, pair: bool) -> tuple[Slot, ...]:

@@ -6,25 +6,23 @@ that is the tokenizer one meets in practice and the one written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import TokenizerError, suggests
-from .base.special_tokens import AddedToken
+from ..errors import TokenizerError
 from .bpe.bpe import Pair
 from .bpe.bpe_files import BpeFile, engine_for, part_of, read_engine_file
 from .bpe.bpe_tokenizer import BpeTokenizer
 from .encoding import Slot
 from .engine.engine_exceptions import engine_may_differ
 from .engine.rust_engine import LowerCasing
+from .tokenizer import Token, shares_settings
 from .wordpiece.wordpiece import BasicTokenizer, lower
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-Token = str | AddedToken
 
 
 class OpenAIGPTTokenizer(LowerCasing, BpeTokenizer):
@@ -39,52 +37,24 @@ class OpenAIGPTTokenizer(LowerCasing, BpeTokenizer):
     end_of_word = "</w>"
     do_lower_case = True
 
-    @suggests
+    @shares_settings
     def __init__(
         self,
         vocab_file: str | PathLike[str] | None = None,
         merges_file: str | PathLike[str] | None = None,
         unk_token: Token = "<unk>",
-        bos_token: Token | None = None,
-        eos_token: Token | None = None,
-        sep_token: Token | None = None,
-        pad_token: Token | None = None,
-        cls_token: Token | None = None,
-        mask_token: Token | None = None,
-        additional_special_tokens: Iterable[Token] = (),
-        model_max_length: int | None = None,
-        padding_side: str = "right",
-        truncation_side: str = "right",
-        clean_up_tokenization_spaces: bool = True,
         *,
         vocab: BpeFile | Mapping[str, int] | None = None,
         merges: Sequence[Pair] | None = None,
-        added_tokens: Mapping[int, Any] | None = None,
-        name_or_path: str = "",
-        kept_settings: Mapping[str, Any] | None = None,
+        **shared: Any,
     ) -> None:
         if unk_token is None:
             raise TokenizerError("an OpenAIGPTTokenizer needs an unk_token, got None")
         self.basic_tokenizer = BasicTokenizer(do_lower_case=True)
         super().__init__(
             self._vocabulary(vocab_file, merges_file, vocab, merges),
-            {
-                "bos_token": bos_token,
-                "eos_token": eos_token,
-                "unk_token": unk_token,
-                "sep_token": sep_token,
-                "pad_token": pad_token,
-                "cls_token": cls_token,
-                "mask_token": mask_token,
-            },
-            additional_special_tokens=additional_special_tokens,
-            added_tokens=added_tokens,
-            model_max_length=model_max_length,
-            padding_side=padding_side,
-            truncation_side=truncation_side,
-            clean_up_tokenization_spaces=clean_up_tokenization_spaces,
-            name_or_path=name_or_path,
-            kept_settings=kept_settings,
+            unk_token=unk_token,
+            **shared,
         )
 
     def template(self, pair: bool) -> tuple[Slot, ...]:

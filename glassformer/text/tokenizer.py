@@ -6,23 +6,26 @@ tokens -> pieces) and `convert_tokens_to_string`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
 from ..errors import InputError, suggests
 from .base.decoding import Decoding
 from .base.encoding_options import Options, takes_options, whole
 from .base.padding import Padding
-from .base.special_tokens import SpecialTokens
+from .base.special_tokens import AddedToken, SpecialTokens
 from .base.template import Template
 from .base.text_inputs import Text, describe, read_ids, read_texts
-from .base.tokenizer_files import PretrainedFiles
+from .base.tokenizer_files import PretrainedFiles, VocabularyFile
 from .base.windows import bare_template, rows_of
 from .encoding import BatchEncoding, Pieces, joined, joined_words
 
 if TYPE_CHECKING:
     from .explanation.explain_wordpiece import Explanation
 
+P = ParamSpec("P")
+Token = str | AddedToken
 NO_LIMIT = int(1e30)  # what tokenizer files write for a model without a longest input
 
 
@@ -38,10 +41,16 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
 
     def __init__(
         self,
-        vocab: dict[str, int],
-        special: Mapping[str, Any],
+        vocabulary: VocabularyFile,
         *,
-        additional_special_tokens: Iterable[Any] = (),
+        bos_token: Token | None = None,
+        eos_token: Token | None = None,
+        unk_token: Token | None = None,
+        sep_token: Token | None = None,
+        pad_token: Token | None = None,
+        cls_token: Token | None = None,
+        mask_token: Token | None = None,
+        additional_special_tokens: Iterable[Token] = (),
         added_tokens: Mapping[int, Any] | None = None,
         model_max_length: int | None = None,
         padding_side: str = "right",
@@ -49,13 +58,12 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         clean_up_tokenization_spaces: bool = True,
         name_or_path: str = "",
         kept_settings: Mapping[str, Any] | None = None,
-        where: str = "the vocabulary",
     ) -> None:
         if isinstance(model_max_length, float) and model_max_length.is_integer():
             model_max_length = int(model_max_length)  # JSON files write 1e30
         whole("model_max_length", model_max_length, 1)
-        self.vocab = vocab
-        self.ids_to_tokens = {index: token for token, index in vocab.items()}
+        self.vocab = vocabulary.vocab
+        self.ids_to_tokens = {index: token for token, index in self.vocab.items()}
         self.model_max_length = NO_LIMIT if model_max_length is None else model_max_length
         self.padding_side = padding_side
         self.truncation_side = truncation_side
@@ -63,7 +71,17 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         self.name_or_path = name_or_path
         self.kept_settings = dict(kept_settings or {})
         self._warned = set()
-        self._start_special(special, additional_special_tokens or (), added_tokens or {}, where)
+        special = {
+            "bos_token": bos_token,
+            "eos_token": eos_token,
+            "unk_token": unk_token,
+            "sep_token": sep_token,
+            "pad_token": pad_token,
+            "cls_token": cls_token,
+            "mask_token": mask_token,
+        }
+        added = vocabulary.added | dict(added_tokens or {})
+        self._start_special(special, additional_special_tokens or (), added, vocabulary.name)
 
     # --- what a kind of tokenizer adds -------------------------------------------------------------------------
 
@@ -295,3 +313,16 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
                 "and the model cannot take it; pass truncation=True to cut",
                 key="too long",
             )
+
+
+def shares_settings(function: Callable[P, None]) -> Callable[P, None]:
+    """Decorate the constructor of a tokenizer: its `**shared` are the keyword arguments of `PreTrainedTokenizer`.
+
+    They are part of its signature, and a misspelt keyword names the nearest valid one.
+    """
+    own = inspect.signature(function).parameters
+    shared = inspect.signature(PreTrainedTokenizer.__init__).parameters
+    added = [each for name, each in shared.items() if each.kind is each.KEYWORD_ONLY and name not in own]
+    named = [each for each in own.values() if each.kind is not each.VAR_KEYWORD]
+    function.__signature__ = inspect.Signature([*named, *added])  # type: ignore[attr-defined]
+    return suggests(function)

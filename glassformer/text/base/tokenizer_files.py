@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,9 +29,18 @@ def setting(name: str) -> property:
     return property(lambda tokenizer: tokenizer._read[name])
 
 
-def first_given(*values: Any) -> Any:
-    """The first value that is not None."""
-    return next((value for value in values if value is not None), None)
+@dataclass(frozen=True, slots=True)
+class VocabularyFile:
+    """What a vocabulary file says: tokens and ids, tokens added later, and (tokenizer.json) settings."""
+
+    vocab: dict[str, int]
+    name: str
+    added: dict[int, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def resolve(self, name: str, given: Any, default: Any = None) -> Any:
+        """A setting: as given, else as the file has it, else its default."""
+        return next((value for value in (given, self.settings.get(name)) if value is not None), default)
 
 
 class PretrainedFiles(SpecialTokens):

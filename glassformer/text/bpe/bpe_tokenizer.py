@@ -38,15 +38,9 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
     end_of_word = ""  # what marks the last symbol of a word
     _knows_all = False  # whether every symbol that can come up is in the vocabulary
 
-    def __init__(self, vocabulary: BpeFile, special: Mapping[str, Any], added_tokens: Any, **shared: Any) -> None:
+    def __init__(self, vocabulary: BpeFile, **shared: Any) -> None:
         self.merges = Merges(vocabulary.merges)
-        super().__init__(
-            vocabulary.vocab,
-            special,
-            added_tokens=vocabulary.added | dict(added_tokens or {}),
-            where=vocabulary.name,
-            **shared,
-        )
+        super().__init__(vocabulary, **shared)
 
     # --- what a kind of tokenizer adds -------------------------------------------------------------------------
 

@@ -27,9 +27,7 @@ class ByteLevelTokenizer(BpeTokenizer):
     errors = setting("errors")
     add_prefix_space = setting("add_prefix_space")
 
-    def __init__(
-        self, vocabulary: BpeFile, special: Mapping[str, Any], settings: dict[str, Any], **shared: Any
-    ) -> None:
+    def __init__(self, vocabulary: BpeFile, settings: dict[str, Any], **shared: Any) -> None:
         try:
             codecs.lookup_error(settings["errors"])
         except (LookupError, TypeError):
@@ -38,7 +36,7 @@ class ByteLevelTokenizer(BpeTokenizer):
             ) from None
         self._read = settings
         self._knows_all = has_every_byte(vocabulary.vocab)
-        super().__init__(vocabulary, special, **shared)
+        super().__init__(vocabulary, **shared)
 
     # --- text to pieces ----------------------------------------------------------------------------------------
 

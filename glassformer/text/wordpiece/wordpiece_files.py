@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import CheckpointError, TokenizerError
-from ..base.tokenizer_files import read_json, read_token_id
+from ..base.tokenizer_files import VocabularyFile, read_json, read_token_id
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from ..bert_tokenizer import BertTokenizer
     from ..tokenizer import PreTrainedTokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class VocabularyFile:
-    """What a vocabulary file says: tokens and ids, tokens added later, and (tokenizer.json) settings."""
-
-    vocab: dict[str, int]
-    name: str
-    added: dict[int, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_vocabulary(path: Path) -> VocabularyFile:
