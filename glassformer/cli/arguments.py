@@ -1,4 +1,4 @@
-"""A command line as a call of a verb's function, by tyro; what it says against one, in a box, becomes one line."""
+"""A command line as a call of a verb's function, by tyro; its error boxes become one line."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ FRAME, RULE = "│╰╯ ", {*"─-"}  # what a box is drawn with, and what stan
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class Unreadable(Exception):
+class UsageError(Exception):
     """Arguments that do not fit the verb; its text is one line."""
 
 
 def read_arguments(function: Callable[..., Any], verb: str, arguments: Sequence[str]) -> Callable[[], Any] | None:
-    """The call that a command line asks for; None if it asked for help, which is then shown."""
+    """The call that a command line describes; None for --help, which is then shown."""
     import tyro
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Callable[[], Any]:
         return functools.partial(function, *args, **kwargs)
 
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(output):
             found = tyro.cli(call, prog=f"glass {verb}", args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
     except SystemExit as stop:
         if not stop.code:
             return None
-        raise Unreadable(f"{told_in(said.getvalue())}; glass {verb} --help tells more") from None
-    sys.stderr.write(said.getvalue())
+        raise UsageError(f"{message_in(output.getvalue())}; glass {verb} --help explains it") from None
+    sys.stderr.write(output.getvalue())
     return found
 
 
-def told_in(box: str) -> str:
-    """What a box says, and what it thinks was meant, without its frame and its hints at the help.
+def message_in(box: str) -> str:
+    """The message and the suggestion of an error box, without its frame and its hints at the help.
 
-    >>> told_in('''╭─ Unrecognized options ────────╮
+    >>> message_in('''╭─ Unrecognized options ────────╮
     ... │ Unrecognized options: --explian │
     ... │ ───────────────────────────────  │
     ... │ Perhaps you meant:              │
     ... │     --explain                   │
-    ... │         Tell every step.        │
+    ... │         Show every step.        │
     ... ╰─────────────────────────────────╯''')
     'unrecognized options: --explian, did you mean --explain?'
     """
@@ -59,5 +59,5 @@ def told_in(box: str) -> str:
             sections.append([])
     first, *others = sections
     close = next((lines[1] for lines in others if lines and lines[0] == "Perhaps you meant:"), "")
-    told = " ".join(first).rstrip(".")
-    return told[:1].lower() + told[1:] + (f", did you mean {close}?" if close else "")
+    message = " ".join(first).rstrip(".")
+    return message[:1].lower() + message[1:] + (f", did you mean {close}?" if close else "")

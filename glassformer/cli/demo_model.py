@@ -31,20 +31,20 @@ SETTINGS: dict[str, Any] = {
 
 
 def corpus() -> tuple[list[Pair], list[Pair], list[Pair]]:
-    """Pairs to learn from, pairs to watch the training by, and pairs to judge it by in the end."""
+    """Pairs to learn from, pairs for validation, and pairs for the final evaluation."""
     from ..data.number_words import spoken_pairs
 
     learnt, held_out = spoken_pairs(MEANINGS, HELD_OUT)
     return learnt, held_out[:WATCHED], held_out[WATCHED:]
 
 
-def write_corpus(folder: Path, learnt: list[Pair], judged: list[Pair]) -> None:
+def write_corpus(folder: Path, learnt: list[Pair], unseen: list[Pair]) -> None:
     """The corpus as files, for other models to be trained on it too."""
     from ..checkpoints.files import make_folder, write_atomically
 
     texts = {
         folder / name: "source\ttarget\n" + "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
-        for name, pairs in (("train.tsv", learnt), ("test.tsv", judged))
+        for name, pairs in (("train.tsv", learnt), ("test.tsv", unseen))
     }
     make_folder(folder)
     for path, text in texts.items():
@@ -69,20 +69,22 @@ def ready_made(folder: Path, again: bool) -> Translation | None:
     return Translation.from_pretrained(folder)
 
 
-def train(folder: Path, learnt: list[Pair], watched: list[Pair], steps: int, tell: Callable[..., None]) -> Translation:
-    """A new model from nothing but pairs; `tell` is told what happens."""
+def train(
+    folder: Path, learnt: list[Pair], watched: list[Pair], steps: int, report: Callable[..., None]
+) -> Translation:
+    """A new model from nothing but pairs; `report` gets a line for each step."""
     import torch
 
     from .. import BertTokenizer, Trainer, TrainSettings, TransformerConfig, TransformerForSeq2SeqLM, Translation
 
-    tell(f"1. A corpus: {len(learnt):,} pairs of numbers and dates in words, made here")
+    report(f"1. A corpus: {len(learnt):,} pairs of numbers and dates in words, made here")
     for pair in (learnt[1], learnt[-4], learnt[-1]):
-        tell(f"  {pair.source}  ->  {pair.target}")
+        report(f"  {pair.source}  ->  {pair.target}")
     texts = sorted({text for pair in learnt for text in pair[:2]})
     tokenizer = BertTokenizer.train(iter(texts), vocab_size=400, min_frequency=1)
-    tell("", f"2. A vocabulary of {len(tokenizer.vocab)} tokens, made from it")
+    report("", f"2. A vocabulary of {len(tokenizer.vocab)} tokens, made from it")
     for text in learnt[-4][:2]:
-        tell(f"  {text}  ->  {' | '.join(tokenizer.tokenize(text))}")
+        report(f"  {text}  ->  {' | '.join(tokenizer.tokenize(text))}")
     torch.manual_seed(0)
     config = TransformerConfig(
         vocab_size=len(tokenizer.vocab),
@@ -98,7 +100,7 @@ def train(folder: Path, learnt: list[Pair], watched: list[Pair], steps: int, tel
     model = TransformerForSeq2SeqLM(config)
     task = Translation(model, tokenizer, bleu_tokenize="zh")
     layers = f"{config.num_hidden_layers} layers each in encoder and decoder, {config.num_attention_heads} heads"
-    tell("", f"3. A Transformer of {model.num_parameters():,} parameters ({layers}) learns them")
+    report("", f"3. A Transformer of {model.num_parameters():,} parameters ({layers}) learns them")
     settings = TrainSettings(output_dir=str(folder), max_steps=steps, warmup_steps=min(100, steps), **SETTINGS)
     trainer = Trainer(task, rows_of(learnt), rows_of(watched), settings)
     result = trainer.train(resume=True)
@@ -111,7 +113,7 @@ def rows_of(pairs: list[Pair]) -> list[dict[str, str]]:
     return [{"source": pair.source, "target": pair.target} for pair in pairs]
 
 
-def judge(task: Translation, pairs: list[Pair]) -> float:
+def evaluate(task: Translation, pairs: list[Pair]) -> float:
     """The share of pairs whose translation is right to the letter."""
     from ..tasks.inference import answers
     from ..tasks.metrics import exact_match

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .. import __version__
 from ..errors import IN_PYTHON, GlassformerError, nearest, spelling
-from .arguments import Unreadable, read_arguments
+from .arguments import UsageError, read_arguments
 
 VERBS = (
     "demo",
@@ -60,15 +60,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        with spoken_in_lines():
+        with notes_on_stderr():
             code = run(arguments)
         sys.stdout.flush()
         return code
     except GlassformerError as error:
-        complain(one_line(error))
+        print_error(one_line(error))
         return FAILED
     except KeyboardInterrupt:
-        complain("interrupted")
+        print_error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; what is still buffered goes nowhere.
@@ -87,7 +87,7 @@ def run(arguments: list[str]) -> int:
     if verb not in VERBS:
         kind = "option" if verb.startswith("-") else "verb"
         hint = nearest(verb, VERBS) or f"; the verbs are {', '.join(VERBS)}"
-        complain(f"there is no {kind} {verb!r}{hint}")
+        print_error(f"there is no {kind} {verb!r}{hint}")
         return MISUSED
 
     if os.environ.get("NO_COLOR"):
@@ -98,8 +98,8 @@ def run(arguments: list[str]) -> int:
     rest = getattr(function, "prepare", list)(arguments[1:])  # a verb may have a way of its own to write options
     try:
         call = read_arguments(function, verb, rest)
-    except Unreadable as error:
-        complain(str(error))
+    except UsageError as error:
+        print_error(str(error))
         return MISUSED
     return 0 if call is None else call() or 0
 
@@ -123,12 +123,12 @@ def overview() -> str:
             "verbs:",
             *lines,
             "",
-            "glass VERB --help tells more about one of them, with examples; glass --version tells the version.",
+            "glass VERB --help explains a verb, with examples; glass --version prints the version.",
         )
     )
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     print(f"glass: {message}", file=sys.stderr)
 
 
@@ -141,21 +141,21 @@ def one_line(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def spoken_in_lines() -> Iterator[None]:
-    """Let notes and warnings be single lines on standard error, and let no terminal fail at a character."""
+def notes_on_stderr() -> Iterator[None]:
+    """Print notes and warnings as single lines on standard error, and escape what the terminal cannot encode."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     log, notes = logging.getLogger("glassformer"), Notes(logging.WARNING)
     before = warnings.showwarning, log.propagate
-    said = spelling.set(IN_PYTHON)
+    previous_spelling = spelling.set(IN_PYTHON)
     log.addHandler(notes)
     log.propagate = False
-    warnings.showwarning = lambda message, *_, **__: complain(f"note: {one_line(message)}")
+    warnings.showwarning = lambda message, *_, **__: print_error(f"note: {one_line(message)}")
     try:
         yield
     finally:
-        spelling.reset(said)
+        spelling.reset(previous_spelling)
         warnings.showwarning, log.propagate = before
         log.removeHandler(notes)
 
@@ -163,12 +163,12 @@ def spoken_in_lines() -> Iterator[None]:
 class Notes(logging.Handler):
     """Log records as notes; finds standard error anew each time, because it may have been redirected.
 
-    Of several processes that torchrun started, the first one speaks for all.
+    Of several processes that torchrun started, only the first one prints them.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
         if os.environ.get("RANK", "0") == "0":
-            complain(f"note: {record.getMessage()}")
+            print_error(f"note: {record.getMessage()}")
 
 
 if __name__ == "__main__":

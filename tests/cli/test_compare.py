@@ -97,7 +97,7 @@ def test_a_stop_is_told_and_another_recipe_refused(recipes, capsys, monkeypatch)
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["tuned.toml", "tuned.toml"], "recipes are told apart by the names of their files"),
+        (["tuned.toml", "tuned.toml"], "recipes are distinguished by their file names"),
         (["tuned.toml", "--seeds", "1", "1"], "every seed is used once, got 1, 1"),
         (["tuned.toml", "--learning-rat=1"], "did you mean 'learning_rate'"),
         (["tuned.toml", "--vary", "tunde:max_steps=1,2"], "there is no recipe 'tunde' among tuned"),

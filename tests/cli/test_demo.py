@@ -40,9 +40,9 @@ def test_the_whole_way(small, tmp_path, capsys):
         "1. A corpus",
         "2. A vocabulary",
         "3. A Transformer of",
-        "4. It is judged by 16",
+        "4. It is evaluated on 16",
         "5. It",
-        "6. Where",
+        "6. Its attention",
     ):
         assert f"\n{heading}" in f"\n{shown}"
     assert shown.count("\n  glass ") == 3

@@ -48,7 +48,7 @@ def test_a_tokenizer_that_gives_other_ids_is_a_fault(path, monkeypatch, capsys):
     checks = run(capsys, code=1)
     name = "tokens, engine" if path == "_engine" else "tokens, readable"
     assert checks[name]["state"] == FAULT
-    assert "and not [2, 5," in checks[name]["told"]
+    assert "and not [2, 5," in checks[name]["finding"]
 
 
 def test_a_package_that_is_missing_old_or_new_is_a_fault(monkeypatch):
@@ -64,13 +64,13 @@ def test_mirror_and_offline_are_told(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("HF_ENDPOINT", "https://near.example, https://far.example/")
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     checks = run(capsys)
-    assert checks["mirror"]["told"] == "HF_ENDPOINT: https://near.example, then https://far.example"
-    assert checks["offline"]["told"].startswith("no")
+    assert checks["mirror"]["finding"] == "HF_ENDPOINT: https://near.example, then https://far.example"
+    assert checks["offline"]["finding"].startswith("no")
     monkeypatch.setenv("HF_ENDPOINT", "near.example")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "none"))
     checks = run(capsys, code=1)
-    assert "must start with http" in checks["mirror"]["told"]
+    assert "must start with http" in checks["mirror"]["finding"]
     assert checks["offline"]["state"] == WARNING
 
 
@@ -84,4 +84,4 @@ def test_the_cache_is_measured(tmp_path):
 def test_an_extra_that_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr(checkup, "EXTRAS", {"no_such_extra": ("pip install it", "nothing")})
     (check,) = checkup.extras()
-    assert check.told == "not installed; it brings: nothing (pip install it)"
+    assert check.finding == "not installed; it brings: nothing (pip install it)"

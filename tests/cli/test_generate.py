@@ -14,7 +14,7 @@ import torch
 
 from glassformer import BertConfig, BertModel, BertTokenizer, GPT2LMHeadModel, GPT2Tokenizer
 from glassformer.cli.main import main
-from glassformer.cli.verbs.generate import harmless
+from glassformer.cli.verbs.generate import without_control_codes
 from glassformer.text.bpe.bpe import SYMBOLS
 
 from ..generate.tiny import write_tiny_gpt2
@@ -178,7 +178,7 @@ def in_terminal(monkeypatch, capsys, *arguments: object) -> tuple[Terminal, str]
 def test_a_terminal_sees_the_text_come(folder, capsys, monkeypatch):
     (told,) = results(capsys, folder, PROMPT, "--sample", "--seed", 2)
     terminal, said = in_terminal(monkeypatch, capsys, folder, PROMPT, "--sample", "--seed", 2)
-    assert terminal.getvalue() == harmless(told["generated_text"]) + "\n"
+    assert terminal.getvalue() == without_control_codes(told["generated_text"]) + "\n"
     assert len(terminal.pieces) > 5
     assert "[20 tokens, " in said
     assert "ended by length, seed 2]" in said

@@ -11,7 +11,7 @@ import torch
 from glassformer import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 from glassformer.checkpoints.weights import open_weights, write_weights
 from glassformer.cli.main import main
-from glassformer.cli.verbs.inspect import look_into
+from glassformer.cli.verbs.inspect import inspect_checkpoint
 
 TINY = {"vocab_size": 40, "hidden_size": 12, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 20}
 
@@ -69,7 +69,7 @@ def test_counts_are_those_of_the_loaded_model(tmp_path, capsys):
 
 
 def test_what_inspect_says_is_what_loading_finds(masked):
-    found = look_into(str(masked))
+    found = inspect_checkpoint(str(masked))
     model = BertForSequenceClassification.from_pretrained(masked)
     head = next(head for head in found.heads if head.name == "BertForSequenceClassification")
     assert head.lacks == model.load_report.initialised
@@ -125,7 +125,7 @@ def test_no_weight_is_read(masked, monkeypatch):
         raise AssertionError(f"{name} was read")
 
     monkeypatch.setattr(Weights, "read", refuse)
-    assert look_into(str(masked)).faults == []
+    assert inspect_checkpoint(str(masked)).faults == []
 
 
 def test_weights_without_a_config_are_listed(masked, capsys):

@@ -14,7 +14,7 @@ import pytest
 
 import glassformer
 from glassformer.cli import main as command
-from glassformer.cli.arguments import told_in
+from glassformer.cli.arguments import message_in
 from glassformer.errors import InputError, WeightsError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,7 +100,7 @@ def test_arguments_that_do_not_fit_are_told_in_one_line(arguments, said, capsys)
     assert command.main(arguments) == command.MISUSED
     shown = capsys.readouterr()
     assert shown.err.startswith(f"glass: {said}")
-    assert shown.err.endswith(f"; glass {arguments[0]} --help tells more\n")
+    assert shown.err.endswith(f"; glass {arguments[0]} --help explains it\n")
     assert shown.err.count("\n") == 1
     assert not shown.out
 
@@ -109,7 +109,7 @@ def test_a_box_in_colours_or_without_a_frame_becomes_one_line():
     side, off = "\x1b[31m│\x1b[0m", "\x1b[0m"
     drawn = f"\x1b[31m╭─{off} Title ──╮\n{side} Wrong: \x1b[1m--x{off} {side}\n{side} ──────────── {side}"
     plain = " Title\n ------\n  Wrong: --x\n  ------\n  For full helptext, run glass\n"
-    assert told_in(drawn) == told_in(plain) == "wrong: --x"
+    assert message_in(drawn) == message_in(plain) == "wrong: --x"
 
 
 def test_an_error_of_many_lines_becomes_one():
@@ -166,7 +166,7 @@ def test_a_closed_pipe_is_quiet(vocabulary, tmp_path):
 def test_notes_and_warnings_are_single_lines(capsys):
     import warnings
 
-    with command.spoken_in_lines(), warnings.catch_warnings():
+    with command.notes_on_stderr(), warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.getLogger("glassformer").warning("the head is new")
         warnings.warn("the vocabulary has a hole", stacklevel=1)
@@ -178,7 +178,7 @@ def test_notes_and_warnings_are_single_lines(capsys):
 
 def test_of_several_processes_the_first_one_tells_its_notes(capsys, monkeypatch):
     monkeypatch.setenv("RANK", "1")
-    with command.spoken_in_lines():
+    with command.notes_on_stderr():
         logging.getLogger("glassformer").warning("the head is new")
     assert capsys.readouterr().err == ""
 

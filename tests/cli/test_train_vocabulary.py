@@ -59,7 +59,7 @@ def test_wrong_use_is_one_line(text, tmp_path, capsys):
 def test_characters_and_words_are_folders_that_are_read(kind, text, tmp_path, capsys):
     assert main(["train-vocabulary", str(text), "--output", str(tmp_path / kind), "--kind", kind, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
-    assert made["tokens"] == made["asked_for"]
+    assert made["tokens"] == made["requested"]
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / kind)
     word = text.read_text("utf-8").split()[0]
     assert len(tokenizer.tokenize(word)) == (len(word) if kind == "characters" else 1)

@@ -81,7 +81,7 @@ def test_a_reference_of_another_model_or_a_torn_one_is_refused(folder, capsys):
     assert "has a reference with texts of its own" in run(capsys, folder, "so good", code=1)[1]
     tensors = folder / "reference.safetensors"
     tensors.write_bytes(tensors.read_bytes()[:-1])
-    assert "is not the file that reference.json tells of" in run(capsys, folder, code=1)[1]
+    assert "is not the file that reference.json describes" in run(capsys, folder, code=1)[1]
 
 
 def test_without_anything_to_compare_with_it_is_told_what_to_install(folder, capsys, monkeypatch):

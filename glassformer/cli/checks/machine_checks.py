@@ -1,4 +1,4 @@
-"""What `glass doctor` looks at. A check tells what it found; it never raises."""
+"""The checks of `glass doctor`. A check reports what it found; it never raises."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ IDS = [2, 5, 6, 7, 9, 8, 14, 12, 13, 10, 11, 1, 3]
 
 @dataclass
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     group: str
     name: str
     state: str
-    told: str
+    finding: str
 
 
 def all_checks() -> list[Check]:
@@ -63,8 +63,8 @@ def software() -> Iterator[Check]:
     group = "software"
     yield Check(group, "glassformer", OK, __version__)
     enough = sys.version_info >= PYTHON
-    told = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    yield Check(group, "python", OK if enough else FAULT, told if enough else f"{told}; 3.10 or newer is needed")
+    finding = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    yield Check(group, "python", OK if enough else FAULT, finding if enough else f"{finding}; 3.10 or newer is needed")
     for name, (least, below) in PACKAGES.items():
         yield Check(group, name, *package(name, least, below))
 
@@ -76,7 +76,7 @@ def package(name: str, least: str | None, below: str | None) -> tuple[str, str]:
         return FAULT, f"cannot be imported: {problem}; pip install {name}"
     version = version_of(name)
     if version is None:
-        return WARNING, "can be imported, but does not tell its version"
+        return WARNING, "can be imported, but has no version"
     too_old = least is not None and numbers(version) < numbers(least)
     too_new = below is not None and numbers(version) >= numbers(below)
     if too_old or too_new:
@@ -117,7 +117,7 @@ def machine() -> Iterator[Check]:
     torch: Any = imported("torch")[0]
     cores = os.cpu_count() or 1
     if torch is None:
-        yield Check(group, "cpu", WARNING, f"{counted(cores, 'core')}; torch could tell more")
+        yield Check(group, "cpu", WARNING, f"{counted(cores, 'core')}; install torch for details")
         return
     threads = torch.get_num_threads()
     few = f"{counted(threads, 'thread')} on {counted(cores, 'core')}"
@@ -147,8 +147,8 @@ def files() -> Iterator[Check]:
     if not is_offline():
         yield Check(group, "offline", OK, "no: names are looked up at the mirror")
         return
-    told = "yes: only folders and the cache are read, no connection is opened"
-    yield Check(group, "offline", OK if folder.is_dir() else WARNING, told)
+    finding = "yes: only folders and the cache are read, no connection is opened"
+    yield Check(group, "offline", OK if folder.is_dir() else WARNING, finding)
 
 
 def cache(folder: Path) -> tuple[str, str]:
@@ -161,8 +161,8 @@ def cache(folder: Path) -> tuple[str, str]:
         )
     except OSError as error:
         return FAULT, f"{folder} cannot be read: {(error.strerror or str(error)).lower()}"
-    told = f"{folder}, {counted(held, 'model')}, {size(total)}"
-    return (OK, told) if os.access(folder, os.W_OK) else (WARNING, f"{told}; nothing can be written there")
+    finding = f"{folder}, {counted(held, 'model')}, {size(total)}"
+    return (OK, finding) if os.access(folder, os.W_OK) else (WARNING, f"{finding}; nothing can be written there")
 
 
 def mirror() -> tuple[str, str]:
@@ -205,5 +205,5 @@ def self_test() -> Iterator[Check]:
         except Exception as error:
             yield Check(group, name, FAULT, f"{type(error).__name__}: {error}")
             continue
-        told = f"{TEXT!r} became {len(ids)} known ids" if ids == IDS else f"{TEXT!r} became {ids} and not {IDS}"
-        yield Check(group, name, OK if ids == IDS else FAULT, told)
+        finding = f"{TEXT!r} became {len(ids)} known ids" if ids == IDS else f"{TEXT!r} became {ids} and not {IDS}"
+        yield Check(group, name, OK if ids == IDS else FAULT, finding)

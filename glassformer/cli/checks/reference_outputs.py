@@ -73,11 +73,11 @@ def load(folder: Path) -> PreTrainedModel:
 
     import glassformer
 
-    from ..verbs.inspect import silence
+    from ..verbs.inspect import logs_silenced
 
     named = (glassformer.AutoConfig.from_pretrained(folder).architectures or [""])[0]
     kind = getattr(glassformer, named, None) if named in glassformer.__all__ else None
-    with silence():
+    with logs_silenced():
         model = (kind or glassformer.AutoModel).from_pretrained(folder, dtype=torch.float32)
         if kind is not None and model.load_report.initialised:
             model = glassformer.AutoModel.from_pretrained(folder, dtype=torch.float32)
@@ -176,7 +176,7 @@ def compare_with_recorded(folder: Path) -> Comparison:
     with open_regular(folder / TENSORS) as file:
         data = file.read()
     if hashlib.sha256(data).hexdigest() != note.get("sha256"):
-        raise DamagedFileError(f"{folder / TENSORS} is not the file that {NOTE} tells of; --record writes both anew")
+        raise DamagedFileError(f"{folder / TENSORS} is not the file that {NOTE} describes; --record rewrites both")
     model, ids, _ = ours(folder, note["texts"])
     stored = read(data)
     return Comparison(

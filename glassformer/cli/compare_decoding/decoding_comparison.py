@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..output.terminal import print_heading, print_table
-from ..verbs.generate import harmless
+from ..verbs.generate import without_control_codes
 
 if TYPE_CHECKING:
     from ...generate.writing import Written
@@ -167,4 +167,4 @@ def one_line(text: str) -> str:
     >>> one_line("a\\n\\tb")
     'a\\\\n\\\\tb'
     """
-    return harmless(text).replace("\n", "\\n").replace("\t", "\\t")
+    return without_control_codes(text).replace("\n", "\\n").replace("\t", "\\t")

@@ -10,7 +10,7 @@ import base64
 import hashlib
 from html import escape
 
-from ..verbs.generate import harmless
+from ..verbs.generate import without_control_codes
 from .decoding_comparison import MEASURES, Comparison, Measure, Outcome, shown
 
 STYLE = """
@@ -192,4 +192,4 @@ def texts(comparison: Comparison, number: int) -> str:
 
 def visible(text: str) -> str:
     """A text as HTML; control characters, which a page cannot hold, are spelt out."""
-    return escape(harmless(text))
+    return escape(without_control_codes(text))

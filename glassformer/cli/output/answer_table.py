@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..verbs.generate import harmless
+from ..verbs.generate import without_control_codes
 from .terminal import print_table
 
 SHOWN = 60  # characters of a text
@@ -39,7 +39,7 @@ def entries(answer: Any) -> list[dict[str, Any]]:
 def cell(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(cell, value))
-    return f"{value:.4f}" if isinstance(value, float) else harmless(str(value)).replace("\n", "\\n")
+    return f"{value:.4f}" if isinstance(value, float) else without_control_codes(str(value)).replace("\n", "\\n")
 
 
 def short(text: Any) -> str:

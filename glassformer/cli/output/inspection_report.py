@@ -76,12 +76,12 @@ class Head:
     parameters: int  # beyond the body, tied ones not counted
     lacks: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    looked_for: bool = True  # False when there are no weight files
+    weights_checked: bool = True  # False when there are no weight files
     trained_as: str = ""  # the class that these weights were trained as, where they fit this one by shape only
 
     @property
     def status(self) -> str:
-        if not self.looked_for:
+        if not self.weights_checked:
             return "no weights"
         if self.faults:
             return f"does not fit: {self.faults[0]}"

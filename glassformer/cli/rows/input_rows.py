@@ -33,7 +33,7 @@ class Reading:
         column: Which of the file's columns to read as what, by its name, text=sentence, or by its number from 0,
             text=2. Can be given several times; then only these columns are read. If not given, columns are found by
             their names.
-        format: The format, if the suffix does not tell it; standard input is txt if not given.
+        format: The format, if it does not follow from the suffix; standard input is txt if not given.
         header: Whether the first line of a csv or tsv file names its columns.
         delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
         quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
@@ -47,7 +47,7 @@ class Reading:
     quotes: Literal["guess", "yes", "no"] = "guess"
 
     def rows(self, known: Iterable[str]) -> Rows:
-        """What to read; `known` are the columns that can be asked for."""
+        """What to read; `known` are the columns that can be named."""
         from ...data.readers import read_rows
 
         format = self.format or ("txt" if self.input == "-" else None)
@@ -89,7 +89,7 @@ def items_of(rows: Rows) -> Iterator[Row | DataError]:
 
 
 def count_of(rows: Rows) -> int | None:
-    """How many rows there are, if that can be told without reading them one by one."""
+    """How many rows there are, if that is known without reading them one by one."""
     if any(not source.path or source.is_packed or source.format not in COUNTED for source in rows.sources):
         return None
     if not all(source.path.is_file() for source in rows.sources):  # a named pipe can be read only once

@@ -43,7 +43,7 @@ def append(file: BinaryIO, vectors: Iterable[Tensor]) -> None:
 
 
 def complete(file: BinaryIO, width: int) -> int:
-    """Write the header before the vectors, and tell how many there are."""
+    """Write the header before the vectors, with the number of vectors."""
     count = complete_vectors(file, width)
     file.seek(0)
     file.write(header(count, width))

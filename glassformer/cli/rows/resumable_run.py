@@ -1,6 +1,6 @@
 """Results that grow for hours: a run that was killed goes on where it stopped, and only if it is the same run.
 
-While a result is not complete, a note stands beside it that tells what it is made from. At the end the note goes away,
+While a result is not complete, a note beside it records what it is made from. At the end the note goes away,
 and so it does if the run ends before anything was found.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("glassformer")
 
-WHOLE = 64 * 2**20  # bytes of a file that are looked at; of a larger one its size and time count beside them
+MAX_HASHED = 64 * 2**20  # bytes of a file that are hashed; of a larger one its size and time count beside them
 MODEL_SUFFIXES = (".json", ".txt", ".model", ".safetensors", ".bin")
 
 
@@ -125,10 +125,10 @@ def fingerprint(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         state = path.stat()
-        time = state.st_mtime_ns if state.st_size > WHOLE else 0
+        time = state.st_mtime_ns if state.st_size > MAX_HASHED else 0
         digest.update(f"{path.name} {state.st_size} {time}\n".encode())
         with open(path, "rb") as file:
-            left = min(state.st_size, WHOLE)
+            left = min(state.st_size, MAX_HASHED)
             while left and (block := file.read(min(left, 2**20))):
                 digest.update(block)
                 left -= len(block)

@@ -27,7 +27,7 @@ def compare(
     set: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = (),
     json: bool = False,
 ) -> int:
-    """Run recipes with several seeds and tell means, deviations, costs and curves; it can be stopped and goes on.
+    """Run recipes with several seeds and report means, deviations, costs and curves; it can be stopped and goes on.
 
     Every field of a recipe is an option, for all recipes at once: --model, --max-steps, --data.limit, ... The same
     numbers are written to comparison.json, and with plots to comparison.html.
@@ -54,7 +54,7 @@ def compare(
 
     names = [Path(each).stem for each in recipes]
     if len({*names}) < len(names):
-        raise InputError(f"recipes are told apart by the names of their files, got {', '.join(names)}")
+        raise InputError(f"recipes are distinguished by their file names, got {', '.join(names)}")
     if len({*seeds}) < len(seeds):
         raise InputError(f"every seed is used once, got {', '.join(map(str, seeds))}")
     if any(re.split("[.:]", given.partition("=")[0])[-1] == "seed" for given in (*set, *vary)):
@@ -151,8 +151,8 @@ def show(comparison, folder: Path) -> None:
         print_table(header, length_rows(comparison, main), right=range(0 if is_varied else 1, len(header)))
         print()
     seeds = ", ".join(map(str, comparison.seeds))
-    told = f"seeds {seeds}; mean ± standard deviation" if len(comparison.seeds) > 1 else f"seed {seeds} alone"
-    print(f"{told}; plots are in {folder / 'comparison.html'}")
+    summary = f"seeds {seeds}; mean ± standard deviation" if len(comparison.seeds) > 1 else f"seed {seeds} alone"
+    print(f"{summary}; plots are in {folder / 'comparison.html'}")
 
 
 def prepare(arguments: Sequence[str]) -> list[str]:

@@ -38,7 +38,7 @@ def compare_layers(
     output: Annotated[Path | None, arg(metavar="PAGE", aliases=["-o"])] = None,
     json: bool = False,
 ) -> int:
-    """Compare the layers of a model with each other or with those of another (CKA), and tell what every head does.
+    """Compare the layers of a model with each other or with those of another (CKA), and report what every head does.
 
     Where both models cut the texts into the same tokens, their tokens' vectors are compared, otherwise the mean vector
     of each text. Entropy and distance of heads are means over all texts.

@@ -21,7 +21,7 @@ def compare_lengths(
     """Measure one recurrent, one convolutional and one attention layer on texts of several lengths.
 
     Each reads one text, forward and backward. "steps" are the products that must wait for each other, "layers to meet"
-    those after which the ends of a text can know of each other. "sees" tells how much the last output changes with the
+    those after which the ends of a text can know of each other. "sees" is how much the last output changes with the
     first word, beside how much with the last: an untrained recurrent layer forgets, a convolution sees its window,
     attention everything.
 
@@ -32,7 +32,7 @@ def compare_lengths(
 
     Args:
         lengths: How many words the texts have.
-        rounds: How often each is measured; the median is told.
+        rounds: How often each is measured; the median is reported.
         picture: The file for the plot of time against length: a page (.html), or a picture (.png or .svg).
         json: Print JSON.
     """

@@ -36,7 +36,7 @@ def demo(
     again: bool = False,
     json: bool = False,
 ) -> int:
-    """Train a small Transformer to translate numbers and dates, judge it, and look at its attention.
+    """Train a small Transformer to translate numbers and dates, evaluate it, and show its attention.
 
     Everything is made on the spot: a corpus of numbers and dates in English and Chinese words, a vocabulary, a model
     of less than half a million parameters. Less than three minutes on two cores; then it translates what you type.
@@ -61,19 +61,19 @@ def demo(
     for text in texts:
         if not spelt(text):
             raise InputError(f"there is nothing to translate in {text!r}")
-    tell = say_nothing if json else say
+    report = discard if json else print_steps
     began = time.perf_counter()
     learnt, watched, unseen = demo_model.corpus()
     demo_model.write_corpus(output, learnt, [*watched, *unseen])
     task = demo_model.ready_made(output, again)
     if task is None:
-        task = demo_model.train(output, learnt, watched, steps, tell)
+        task = demo_model.train(output, learnt, watched, steps, report)
     else:
-        tell(f"The model in {output} was trained before; --again trains a new one.")
+        report(f"The model in {output} was trained before; --again trains a new one.")
     task, trained = task.with_options(truncation=True), time.perf_counter()
-    tell("", f"4. It is judged by {len(unseen)} numbers and dates that it has never seen in any form")
-    accuracy = demo_model.judge(task, unseen)
-    tell(f"  {accuracy:.1%} of its translations are right to the letter")
+    report("", f"4. It is evaluated on {len(unseen)} numbers and dates that it has never seen in any form")
+    accuracy = demo_model.evaluate(task, unseen)
+    report(f"  {accuracy:.1%} of its translations are right to the letter")
 
     answers = [align(task, spelt(text)) for text in texts or EXAMPLES]
     page = write_alignments(answers, output / PAGE, title="A Transformer translates numbers and dates")
@@ -96,13 +96,13 @@ def demo(
 
 
 def show(task: Translation, found: dict[str, Any]) -> None:
-    """What it translated, and where that can be looked at."""
-    say("", "5. It translates")
-    print_table(("you say", "it says"), list(found["translations"].items()))
+    """Some of its translations, and where their attention is shown."""
+    print_steps("", "5. It translates")
+    print_table(("you show", "it says"), list(found["translations"].items()))
     for text in found["translations"]:
         warn(task, text)
-    say("", "6. Where it looks")
-    print(f"  {found['page']} shows, for each word that it wrote, the words of the source that it looked at")
+    print_steps("", "6. Its attention")
+    print(f"  {found['page']} shows, for each word that it wrote, the words of the source that it attended to")
 
 
 def say_what_next(folder: Path, training: float, all: float) -> None:
@@ -118,13 +118,13 @@ Try next:
     --output-dir {folder}-rnn""")
 
 
-def say(*lines: str) -> None:
+def print_steps(*lines: str) -> None:
     """Print lines, those with a number at their beginning so that they stand out."""
     for line in lines:
         (print_heading if re.match(r"\d\. ", line) else print)(line)
 
 
-def say_nothing(*lines: str) -> None:
+def discard(*lines: str) -> None:
     """Standard output is for JSON alone."""
 
 

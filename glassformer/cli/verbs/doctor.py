@@ -26,7 +26,7 @@ def doctor(*, json: bool = False) -> int:
         return int(faults > 0)
     for group in dict.fromkeys(check.group for check in checks):
         print_heading(group)
-        print_table(("", "", ""), [(one.state, one.name, one.told) for one in checks if one.group == group])
+        print_table(("", "", ""), [(one.state, one.name, one.finding) for one in checks if one.group == group])
         print()
     print(f"faults: {faults}, warnings: {warnings}" if faults or warnings else "all is well")
     return int(faults > 0)

@@ -76,11 +76,11 @@ def embed(
     rows = reading.rows(["text"])
     task = task_of(load(model, device, dtype), prompt_name)
     about = {"model": model, "dtype": dtype, "prompt_name": prompt_name, "normalize": normalize, **reading.settings()}
-    told = write_vectors(task, rows, output, about, restart, batch_tokens)
+    summary = write_vectors(task, rows, output, about, restart, batch_tokens)
     if json:
-        print_json(told)
+        print_json(summary)
     else:
-        print(f"{output}: {counted(told['count'], 'vector')} of {told['width']} numbers")
+        print(f"{output}: {counted(summary['count'], 'vector')} of {summary['width']} numbers")
     return 0
 
 
@@ -93,7 +93,7 @@ def load(model: str, device: str | None, dtype: str = "float32") -> SentenceEnco
 
 
 def task_of(encoder: SentenceEncoder, prompt_name: str | None) -> Embedding:
-    """Texts to vectors as `encoder.encode` makes them: a text that is too long is cut, and that is told."""
+    """Texts to vectors as `encoder.encode` makes them: a text that is too long is cut, with a warning."""
     from ...tasks.sentences.sentence_embedding import Embedding
 
     return Embedding(encoder, prompt=encoder.prompt(prompt_name, None))
@@ -130,8 +130,8 @@ def write_vectors(
         count = complete(file, width)
     run.end()
     if cut:
-        told = "%d of %d texts are longer than %d tokens and were cut; the first is %s"
-        log.warning(told, cut, count - first, task.limit, first_cut)
+        message = "%d of %d texts are longer than %d tokens and were cut; the first is %s"
+        log.warning(message, cut, count - first, task.limit, first_cut)
     return {"output": output, "count": count, "width": width, "resumed_at": first}
 
 
@@ -158,7 +158,7 @@ def append_all(
             if len(waiting) == BLOCK or time.monotonic() >= due:
                 append(file, waiting)
                 waiting, due = [], time.monotonic() + WRITTEN
-    finally:  # at a bad row, too, nothing is computed in vain
+    finally:  # at a bad row, too, what was computed is kept
         if waiting:
             append(file, waiting)
     return cut, first_cut

@@ -1,4 +1,4 @@
-"""`glass evaluate`: how good is a model on rows that tell the right answer?"""
+"""`glass evaluate`: how good is a model on rows with the right answers?"""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def evaluate(
         data: The rows: txt, csv, tsv, jsonl, json, conll or parquet.
         target: A file whose lines are to be written for those of --data, where they stand in two files.
         column: Which of the file's columns to read as what: text=sentence. Can be given several times.
-        format: The format, if the suffix does not tell it.
+        format: The format, if it does not follow from the suffix.
         header: Whether the first line of a csv or tsv file names its columns.
         delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
         quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
@@ -67,9 +67,9 @@ def evaluate(
     else:
         raise InputError("--target is for tasks with a source and a target, and two files of plain lines")
     options = {**({"truncation": True} if truncation else {}), **read_options(task, option)}
-    judged = kind.from_pretrained(model, **options)
-    judged.refuse_untrained()
-    found = measure(judged, list(rows), tokens_per_batch=tokens_per_batch)
+    task = kind.from_pretrained(model, **options)
+    task.refuse_untrained()
+    found = measure(task, list(rows), tokens_per_batch=tokens_per_batch)
     terms = {name: value.signature for name, value in found.items() if hasattr(value, "signature")}
     if json:
         print_json({**found, "signatures": terms} if terms else found)

@@ -29,7 +29,7 @@ STEERING = {code: repr(chr(code))[1:-1] for code in (*range(0x20), *range(0x7F, 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that are asked for most.
+    """The settings that are used most.
 
     Attributes:
         max_new_tokens: How many tokens may follow a prompt; 20 if neither the model nor you say so.
@@ -92,7 +92,7 @@ def generate(
 ) -> int:
     """Continue texts with a model that predicts the next word, and show them as they come.
 
-    Settings that you do not give are those of the model's files, then the defaults; --explain tells which ones count.
+    Settings that you do not give are those of the model's files, then the defaults; --explain shows which ones apply.
 
     examples:
       glass generate ./gpt2 "Once upon a time"
@@ -120,7 +120,7 @@ def generate(
     split = not is_typed and not special_tokens  # a file may hold anything: what looks like a token is text there
     encode = functools.partial(encode_one, prefix=prefix, label=label, split=split)
     if explain:
-        return tell(model, texts, encode, seed, call, json)
+        return explain_settings(model, texts, encode, seed, call, json)
     if not prompts and not input:
         raise InputError("give a prompt, - for standard input, or --input with a file of prompts")
     writer = load_writer(model, seed, call)
@@ -174,10 +174,10 @@ def load(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizer]:
 
     tokenizer = AutoTokenizer.from_pretrained(name)
     model = AutoModelForCausalLM.from_pretrained(name)
-    drawn = model.untrained
-    if drawn:
+    untrained = model.untrained
+    if untrained:
         raise InputError(
-            f"{name} has no trained {', '.join(drawn)}, so it would write at random; "
+            f"{name} has no trained {', '.join(untrained)}, so it would write at random; "
             f"it takes a checkpoint of {type(model).__name__}"
         )
     return model, tokenizer
@@ -191,15 +191,15 @@ def load_writer(name: str, seed: int | None, call: dict[str, Any]) -> Writer:
     return Writer(model, tokenizer, task_settings(model.config, TASK), seed=seed, **call)
 
 
-def hollow(name: str) -> PreTrainedModel:
-    """The model without its weights: what its files say is enough to settle the settings."""
+def model_without_weights(name: str) -> PreTrainedModel:
+    """The model without its weights: its files are enough to resolve the settings."""
     from ...checkpoints.hub import CONFIG_FILES, find_folder
     from ...models.auto import AutoConfig, AutoModelForCausalLM
-    from .inspect import silence
+    from .inspect import logs_silenced
 
     folder = find_folder(name, files=(*CONFIG_FILES, "generation_config.json"))
     config = AutoConfig.from_pretrained(folder)
-    with silence():
+    with logs_silenced():
         model = AutoModelForCausalLM.model_class(config).hollow(config)
     if not model.base_model.is_decoder:
         raise InputError(f"{name} is no decoder (is_decoder in its config.json): it sees the words it should predict")
@@ -210,7 +210,7 @@ def hollow(name: str) -> PreTrainedModel:
 # --- what is shown ----------------------------------------------------------------------------------------------------
 
 
-def tell(
+def explain_settings(
     name: str,
     texts: Iterable[str],
     encode: Callable[..., list[int]],
@@ -225,18 +225,20 @@ def tell(
     from ... import AutoTokenizer, explain_generation
     from ...generate.config import task_settings
 
-    model, tokenizer = hollow(name), AutoTokenizer.from_pretrained(name)
+    model, tokenizer = model_without_weights(name), AutoTokenizer.from_pretrained(name)
     rows = [torch.tensor(encode(tokenizer, text), dtype=torch.long) for text in texts]
     batch = {}
     if rows:
         batch["prompt"] = pad_sequence(rows, batch_first=True)
         batch["attention_mask"] = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
     settings = task_settings(model.config, TASK)
-    told = explain_generation(model, tokenizer=tokenizer, generation_config=settings, generator=seed, **batch, **call)
+    explanation = explain_generation(
+        model, tokenizer=tokenizer, generation_config=settings, generator=seed, **batch, **call
+    )
     if json:
-        print_json(told.to_dict())
+        print_json(explanation.to_dict())
     else:
-        print(told)
+        print(explanation)
     return 0
 
 
@@ -279,10 +281,10 @@ def show_one(writer: Writer, text: str, ids: list[int]) -> None:
     started = time.perf_counter()
 
     def begin() -> None:
-        console.print(Text(harmless(text), style="bold"), end="", soft_wrap=True)
+        console.print(Text(without_control_codes(text), style="bold"), end="", soft_wrap=True)
 
     def show(piece: str) -> None:
-        sys.stdout.write(harmless(piece))
+        sys.stdout.write(without_control_codes(piece))
         sys.stdout.flush()
 
     if writer.streams:
@@ -301,10 +303,10 @@ def show_one(writer: Writer, text: str, ids: list[int]) -> None:
     Console(stderr=True, highlight=False).print(Text(line, style="dim"), soft_wrap=True)
 
 
-def harmless(text: str) -> str:
+def without_control_codes(text: str) -> str:
     """Text for a terminal: characters that would steer it are spelt out.
 
-    >>> harmless("a\\x1b[2Jb")
+    >>> without_control_codes("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
     return text.translate(STEERING)

@@ -34,7 +34,7 @@ def inspect(
     """Show what a checkpoint folder is, holds and lacks, without loading its weights.
 
     Counts come from the config, so a folder that has only a config.json will do. Of weight files only the headers are
-    read: whether values are finite is told by loading them. Ends with an error when the weights do not fit the config.
+    read: whether values are finite is known after loading them. An error if the weights do not fit the config.
 
     examples:
       glass inspect ./bert-base-uncased
@@ -48,7 +48,7 @@ def inspect(
     """
     if depth is not None and depth < 0:
         raise InputError(f"--depth must be 0 or more, got {depth}")
-    inspection = look_into(folder)
+    inspection = inspect_checkpoint(folder)
     if json:
         print_json(inspection.to_dict(depth))
     else:
@@ -60,7 +60,7 @@ def inspect(
     return 0
 
 
-def look_into(name: str) -> Inspection:
+def inspect_checkpoint(name: str) -> Inspection:
     """Everything about a folder that can be known without reading weights."""
     from ...checkpoints.config import CONFIG_FILE
     from ...checkpoints.hub import find_folder
@@ -149,7 +149,7 @@ def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | N
     body_class = AutoModel.model_class(config)
     kinds = {auto.models[type(config)] for auto in AutoBase.__subclasses__() if type(config) in auto.models}
     classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
-    with silence():
+    with logs_silenced():
         body = body_class.hollow(config)
         heads = {name: kind.hollow(config) for name, kind in classes.items() if kind is not body_class}
         for model in heads.values():
@@ -172,11 +172,11 @@ def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | N
     if weights is not None:
         compare(found, body, heads, weights)
     elif known is not None and known in heads:
-        found.heads = [Head(known, own_size(shown), looked_for=False)]
+        found.heads = [Head(known, own_size(shown), weights_checked=False)]
 
 
 @contextlib.contextmanager
-def silence() -> Iterator[None]:
+def logs_silenced() -> Iterator[None]:
     """Models that are built only to be counted have nothing to say."""
     log = logging.getLogger("glassformer")
     before, log.disabled = log.disabled, True
@@ -201,7 +201,7 @@ def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTraine
     read = set(body.state_dict())
     for model in heads.values():
         head = fit(model, weights)
-        # What is wrong with the body is told once, and a pooler that this class has no use for is none of its concern.
+        # Faults of the body are reported once, and a pooler that this class does not use is ignored.
         head.faults = [fault for fault in head.faults if fault.removeprefix(keymap.prefix) not in found.faults]
         found.heads.append(head)
         read |= {name.removeprefix(keymap.prefix) for name in model.state_dict()}
@@ -214,7 +214,7 @@ def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTraine
 
 
 def fit(model: PreTrainedModel, weights: Weights) -> Head:
-    """What loading `weights` into `model` would find, as far as names, shapes and types tell."""
+    """What loading `weights` into `model` would find, judged by names, shapes and types."""
     from ...checkpoints.load import plan_load
     from ...models.untrained import learnt_otherwise
 
@@ -241,9 +241,9 @@ def count(module: nn.Module) -> int:
 def grow(name: str, module: nn.Module, seen: set[int]) -> Node:
     """The tree of a module; neighbours that are alike become one node, parameters used twice are counted once."""
     own = dict(module.named_parameters(recurse=False))
-    fresh = {id(parameter): parameter.numel() for parameter in own.values() if id(parameter) not in seen}
-    seen.update(fresh)
-    node = Node(name, type(module).__name__, sum(fresh.values()), {key: list(p.shape) for key, p in own.items()})
+    uncounted = {id(parameter): parameter.numel() for parameter in own.values() if id(parameter) not in seen}
+    seen.update(uncounted)
+    node = Node(name, type(module).__name__, sum(uncounted.values()), {key: list(p.shape) for key, p in own.items()})
     for child_name, child in module.named_children():
         grown = grow(child_name, child, seen)
         node.parameters += grown.parameters

@@ -82,7 +82,7 @@ def predict(
         output: Where answers to --input go; - is standard output.
         option: An option of the task, such as top_k=3; can be given several times.
         limit: Read only the first N rows, for a first try.
-        on_bad: What to do at a row that cannot be used: stop and tell its file and line, or skip and count it.
+        on_bad: What to do at a row that cannot be used: stop and report its file and line, or skip and count it.
         restart: Begin anew even if there is a result already.
         batch_tokens: How many tokens go through the model at once.
         device: Where to compute, such as cpu or cuda.
@@ -114,8 +114,8 @@ def predict(
         return 0
     about = {"task": worker.name, "model": model, "dtype": dtype, "options": options, "limit": limit}
     about |= reading.settings()
-    told = job.write(output, about, restart)
-    print_json(told) if json else print(f"{output}: {counted(job.count, 'answer')}")
+    summary = job.write(output, about, restart)
+    print_json(summary) if json else print(f"{output}: {counted(job.count, 'answer')}")
     return 0
 
 
@@ -220,8 +220,8 @@ def answer_texts(worker: Task, given: list[Any], budget: int | None, as_json: bo
 
 
 def json_line(number: int, answer: Any, **more: Any) -> str:
-    told = {"row": number, **more, "answer": answer}
-    return json_format.dumps(told, ensure_ascii=False, default=lambda one: one.tolist())
+    record = {"row": number, **more, "answer": answer}
+    return json_format.dumps(record, ensure_ascii=False, default=lambda one: one.tolist())
 
 
 # --- answers to files -------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Job:
         show = False if sys.stdout.isatty() else None
         for line in self.lines(self.items(), 0, show, None):
             print(line, flush=True)
-        self.tell_skipped()
+        self.report_skipped()
 
     def write(self, output: str, about: dict[str, Any], restart: bool) -> dict[str, Any]:
         """Write the answers to a file, behind those that it holds from a run before."""
@@ -282,11 +282,11 @@ class Job:
                 if time.monotonic() >= due:
                     file.flush()
                     due = time.monotonic() + FLUSHED
-            self.tell_skipped()
+            self.report_skipped()
         run.end()
         return {"output": output, "count": self.count, "skipped": self.skipped.count, "resumed_at": first}
 
-    def tell_skipped(self) -> None:
+    def report_skipped(self) -> None:
         if self.skipped.count and not self.count:
             raise DataError(f"not one row could be used: {self.skipped}")
         if self.skipped.count:

@@ -44,7 +44,7 @@ def prune(
     """Find the attention heads that a model needs least for a task, and cut them out.
 
     Importance is measured on your own rows, and what is left without the heads on the rows of --eval: the rows that
-    chose the heads flatter the choice. Without --output nothing is written: the table tells what would be lost. With
+    chose the heads flatter the choice. Without --output nothing is written: the table shows what would be lost. With
     it, the heads are cut out of the weights; the folder is a smaller checkpoint that loads everywhere ours do, and
     `glass train --model` can train it further.
 
@@ -62,11 +62,11 @@ def prune(
         share: How many of all heads to do without, as a share of them.
         method: How importance is measured: by the gradient, or by leaving out each head in turn, which takes longer.
         rows: How many of the rows of --data to use.
-        curve: Also tell what is left without 0, 10, ... 50 percent of the heads.
+        curve: Also report what is left without 0, 10, ... 50 percent of the heads.
         option: An option of the task, as [options] of a recipe has it. Can be given several times.
         column: Which of the file's columns to read as what: text=sentence. Can be given several times; then only these
             columns are read.
-        format: The format, if the suffix does not tell it.
+        format: The format, if it does not follow from the suffix.
         header: Whether the first line of a csv or tsv file names its columns.
         delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
         quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
@@ -85,18 +85,18 @@ def prune(
     kind = task_class(task)
     files = [Reading(file, column, format, header, delimiter, quotes) for file in (data, eval) if file]
     read, *others = [file.rows(kind.columns.all) for file in files]
-    whole = kind.from_pretrained(model, **read_options(task, option))
-    whole.refuse_untrained()
+    unpruned = kind.from_pretrained(model, **read_options(task, option))
+    unpruned.refuse_untrained()
     pruned = kind.from_pretrained(model, **read_options(task, option))
     measured_on = list(islice(read, rows))
-    judged_on = list(others[0]) if others else measured_on
-    if not judged_on:
+    evaluation_rows = list(others[0]) if others else measured_on
+    if not evaluation_rows:
         raise InputError(f"--eval {eval} has no rows")
     found = importance.head_importance(pruned, measured_on, method, progress=True)
     chosen = importance.least_important(found, round(share * len(found)))
-    points = importance.ablation_curve(pruned, judged_on, found) if curve else []
+    points = importance.ablation_curve(pruned, evaluation_rows, found) if curve else []
     importance.prune(pruned.model, chosen)
-    told = measured({"before": whole, "after": pruned}, judged_on)
+    results = measured({"before": unpruned, "after": pruned}, evaluation_rows)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         write_model(output, pruned)
@@ -104,11 +104,11 @@ def prune(
         values = {
             "method": method,
             "rows": len(measured_on),
-            "eval_rows": len(judged_on),
+            "eval_rows": len(evaluation_rows),
             "importance": [[*head, value] for head, value in found.items()],
             "curve": [{"without": p.without, "share": p.share, **p.measures} for p in points],
             "cut": [list(head) for head in chosen],
-            **told,
+            **results,
             "output": None if output is None else str(output),
         }
         print_json(values)
@@ -116,7 +116,7 @@ def prune(
     show_importance(found, chosen)
     if points:
         show_curve(points)
-    show_change(told)
+    show_change(results)
     if output is not None:
         print(f"wrote {output}")
     if not eval:
@@ -140,12 +140,12 @@ def measured(tasks: dict[str, Task], rows: list[Any]) -> dict[str, dict[str, flo
             for _ in answers(task, rows):
                 pass
             seconds[name].append(time.perf_counter() - started)
-    told = {}
+    results = {}
     for name, task in tasks.items():
         found[name].pop("rows", None)
         speed = {"rows_per_second": len(rows) / min(seconds[name])}
-        told[name] = {"parameters": task.model.num_parameters(), **found[name], **speed}
-    return told
+        results[name] = {"parameters": task.model.num_parameters(), **found[name], **speed}
+    return results
 
 
 def show_importance(found: dict[Head, float], chosen: list[Head]) -> None:
@@ -171,10 +171,10 @@ def show_curve(points: list[Point]) -> None:
     print_table(("heads", "share", *names), cells, right=range(len(names) + 2))
 
 
-def show_change(told: dict[str, dict[str, float]]) -> None:
+def show_change(results: dict[str, dict[str, float]]) -> None:
     print_heading("before and after")
-    names = list(told["before"])
-    rows = [(when, *(shown(name, values[name]) for name in names)) for when, values in told.items()]
+    names = list(results["before"])
+    rows = [(when, *(shown(name, values[name]) for name in names)) for when, values in results.items()]
     print_table(("", *names), rows, right=range(1, len(names) + 1))
 
 

@@ -59,7 +59,7 @@ def search(
         top_k: How many texts to show for each query.
         index: A .npy file with the vectors of the corpus, made if it is not there.
         column: Which of the file's columns holds the texts: text=title.
-        format: The format, if the suffix does not tell it.
+        format: The format, if it does not follow from the suffix.
         header: Whether the first line of a csv or tsv file names its columns.
         delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
         quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
@@ -85,7 +85,7 @@ def search(
     else:
         hits = encoder.search(list(queries), good(rows), top_k)
     if json:
-        print_json([{"query": query, "hits": told(found)} for query, found in zip(queries, hits, strict=True)])
+        print_json([{"query": query, "hits": as_records(found)} for query, found in zip(queries, hits, strict=True)])
     else:
         print_hits(queries, hits)
     return 0
@@ -99,7 +99,7 @@ def good(rows: Rows) -> Iterator[Row]:
         yield item
 
 
-def told(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def as_records(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"row": hit["corpus_id"], "score": hit["score"], "text": hit["text"]} for hit in hits]
 
 

@@ -55,7 +55,7 @@ def see(
     heads: dict[int, list[int]] = {}
     for part in reading.parts.values():
         heads = subject.heads_of_part(part) | heads
-    told = {
+    summary = {
         "page": str(path),
         "bytes": path.stat().st_size,
         "tokens": reading.tokens,
@@ -63,9 +63,9 @@ def see(
         "heads": [len(each) for _, each in sorted(heads.items())],
     }
     if json:
-        print_json(told)
+        print_json(summary)
     else:
-        print(f"{path}: {counted(len(heads), 'layer')}, {counted(len(reading), 'token')}, {size(told['bytes'])}")
+        print(f"{path}: {counted(len(heads), 'layer')}, {counted(len(reading), 'token')}, {size(summary['bytes'])}")
     return 0
 
 

@@ -49,14 +49,14 @@ def tokenize(
     if input:
         for line in lines_of(input):
             if explain:
-                tell(tokenizer, (line,), json, indent=None)
+                print_explanation(tokenizer, (line,), json, indent=None)
             elif json:
                 print_json(encoded(tokenizer, (line,)), indent=None)
             else:
                 print(*tokenizer.tokenize(line))
         return 0
     if explain:
-        tell(tokenizer, texts, json)
+        print_explanation(tokenizer, texts, json)
         return 0
     values = encoded(tokenizer, texts)
     if json:
@@ -110,17 +110,23 @@ def print_tokens(values: dict[str, Any], texts: tuple[str, ...]) -> None:
     print_table(("#", "token", "id", "segment", "place", "in the text"), rows, right=(0, 2, 3))
 
 
-def tell(tokenizer: PreTrainedTokenizer, texts: tuple[str, ...], as_json: bool, indent: int | None = 2) -> None:
+def print_explanation(
+    tokenizer: PreTrainedTokenizer, texts: tuple[str, ...], as_json: bool, indent: int | None = 2
+) -> None:
     """The steps of each text, then what the model reads: their tokens between the special ones."""
     from ...text.explanation.explain_wordpiece import printable, wrapped
 
-    told, values = [tokenizer.explain(text) for text in texts], encoded(tokenizer, texts)
+    explanations, values = [tokenizer.explain(text) for text in texts], encoded(tokenizer, texts)
     read = {name: values[name] for name in ("tokens", "ids", "token_type_ids")}
     if as_json:
-        steps = told[0].to_dict() if len(told) == 1 else {"texts": [each.to_dict() for each in told]}
+        steps = (
+            explanations[0].to_dict()
+            if len(explanations) == 1
+            else {"texts": [each.to_dict() for each in explanations]}
+        )
         print_json({**steps, "input": read}, indent)
         return
-    lines = [*map(str, told), *wrapped("input    ", " ".join(map(printable, read["tokens"])) or "(none)")]
+    lines = [*map(str, explanations), *wrapped("input    ", " ".join(map(printable, read["tokens"])) or "(none)")]
     lines += wrapped("ids      ", " ".join(map(str, read["ids"])) or "(none)")
     if len(texts) == 2:
         lines += wrapped("segments ", " ".join(map(str, read["token_type_ids"])))

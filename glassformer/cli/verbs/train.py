@@ -80,11 +80,11 @@ def train(
     elif result.stopped_by in STOPPED:
         print(f"stopped by {result.stopped_by} at step {result.step:,} of {result.total_steps:,}; --resume goes on")
     else:
-        tell_end(result, recipe.train.output_dir)
+        report_end(result, recipe.train.output_dir)
     return STOPPED.get(result.stopped_by or "", 0)
 
 
-def tell_end(result: TrainResult, folder: str) -> None:
+def report_end(result: TrainResult, folder: str) -> None:
     """What was trained, and how good it is."""
     why = "" if result.stopped_by is None else f" ({result.stopped_by})"
     steps = "1 step" if result.step == 1 else f"{result.step:,} steps"
@@ -92,8 +92,8 @@ def tell_end(result: TrainResult, folder: str) -> None:
     if result.best is not None:
         name, best = result.best["name"], result.best["value"]
         kept = result.metrics.get(name, best)
-        told = "" if kept == best else f"; of the model that was kept: {kept:.4f}"
-        print(f"best {name}: {best:.4f} at step {result.best['step']:,}{told}")
+        of_kept = "" if kept == best else f"; of the model that was kept: {kept:.4f}"
+        print(f"best {name}: {best:.4f} at step {result.best['step']:,}{of_kept}")
 
 
 def prove(recipe, json: bool) -> int:

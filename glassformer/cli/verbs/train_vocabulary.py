@@ -77,14 +77,14 @@ def train_vocabulary(
     vocab_size = len(vocab) if vocab_size is None and kind in ("characters", "words") else vocab_size or 30000
     read = sum(file.stat().st_size for file in files)
     if json:
-        values = {"kind": kind, "tokens": len(vocab), "asked_for": vocab_size, "bytes_read": read, "seconds": seconds}
+        values = {"kind": kind, "tokens": len(vocab), "requested": vocab_size, "bytes_read": read, "seconds": seconds}
         print_json({**values, "files": list(written)})
         return 0
     print(f"{len(vocab):,} tokens ({kind}) from {size(read)} of text in {seconds:.1f} s")
     if len(vocab) < vocab_size:
-        print(f"The text has no more than that: {vocab_size:,} were asked for.")
+        print(f"The text has no more than that: {vocab_size:,} were requested.")
     elif len(vocab) > vocab_size:
-        print(f"A {kind} vocabulary cannot have fewer on this text: {vocab_size:,} were asked for.")
+        print(f"A {kind} vocabulary cannot have fewer on this text: {vocab_size:,} were requested.")
     print("Longest: " + ", ".join(sorted(vocab, key=lambda token: (-len(token), token))[:6]))
     for path in written:
         print(f"  {path}")

@@ -1,4 +1,4 @@
-"""`glass translate`: texts in another language, and where the translator looked."""
+"""`glass translate`: texts in another language, and the attention of the translator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...tasks.generation.translation import Translation
 
 ON_A_PAGE = 20  # texts
-NOTES = {"truncated": "were cut", "unfinished": "ran out of room", "empty": "are empty, and stay so"}
+NOTES = {"truncated": "were cut", "unfinished": "reached the length limit", "empty": "are empty, and stay so"}
 
 
 def translate(
@@ -59,34 +59,34 @@ def translate(
     """
     from ...tasks.generation.translation import Translation
 
-    check_looks(page, picture, heads)
+    check_outputs(page, picture, heads)
     rows = rows_of(texts, input)
     settings: dict[str, Any] = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
     settings["split_special_tokens"] = not texts  # a file may come from anyone
     task = Translation.from_pretrained(model, num_beams=beams, truncation=truncation, **settings)
     found: list[dict[str, Any]] = []
-    counts, looked_at, count = dict.fromkeys(NOTES, 0), [], 0
+    counts, aligned, count = dict.fromkeys(NOTES, 0), [], 0
     for text, answer in translated(task, rows):
         count += 1
         for name in NOTES:
             counts[name] += bool(answer.get(name))
-        if not answer.get("empty") and len(looked_at) < ON_A_PAGE:
-            looked_at.append(text)
+        if not answer.get("empty") and len(aligned) < ON_A_PAGE:
+            aligned.append(text)
         if json:
             found.append({"source": text, **answer})
         else:
             print(answer["translation_text"])
     if json:
         print_json(found)
-    for name, told in NOTES.items():
+    for name, message in NOTES.items():
         if counts[name] and not json:
-            note(f"{counts[name]} of {count} texts {told}")
+            note(f"{counts[name]} of {count} texts {message}")
     if page is not None or picture is not None:
-        show(task, looked_at, page, picture, heads)
+        show(task, aligned, page, picture, heads)
     return 0
 
 
-def check_looks(page: Path | None, picture: Path | None, heads: str | None) -> None:
+def check_outputs(page: Path | None, picture: Path | None, heads: str | None) -> None:
     """Refuse a page or a picture that could not be written, before anything is translated."""
     if page is not None and (page.is_dir() or not page.parent.is_dir()):
         raise InputError(f"--page {page}: name a page such as look.html in a folder that exists")
@@ -99,7 +99,7 @@ def check_looks(page: Path | None, picture: Path | None, heads: str | None) -> N
         from ...explain.analysis.alignment import checked
 
         if picture is None:
-            raise InputError("--heads tells what is in the picture: give --picture too")
+            raise InputError("--heads selects what --picture shows: give --picture too")
         checked(heads)
 
 
@@ -147,7 +147,7 @@ def note(words: str) -> None:
 
 
 def show(task: Translation, texts: list[str], page: Path | None, picture: Path | None, heads: str | None) -> None:
-    """Write what was asked for about the attention."""
+    """Write the requested page and pictures of the attention."""
     from ...explain.analysis.alignment import align
     from ...explain.pages.alignment_page import write_alignments
     from ...explain.pages.image_files import draw_alignment, draw_heads

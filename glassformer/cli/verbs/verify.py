@@ -51,8 +51,10 @@ def verify(
         raise InputError(f"--tolerance must be above 0, got {tolerance}")
     found = find_folder(folder, files=(), local_files_only=True)
     if record:
-        told = write_reference(found, texts)
-        print_json(told) if json else print("{folder}: {tensors} tensors of {texts} texts recorded".format(**told))
+        summary = write_reference(found, texts)
+        print_json(summary) if json else print(
+            "{folder}: {tensors} tensors of {texts} texts recorded".format(**summary)
+        )
         return 0
     if has_reference(found):
         if texts:
