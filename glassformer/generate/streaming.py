@@ -18,7 +18,7 @@ from ..text.base.decoding import ENGLISH_SPACING, Decoding
 from ..text.bert_tokenizer import BertTokenizer
 from ..text.bpe.byte_level_tokenizer import ByteLevelTokenizer
 from ..text.openai_gpt_tokenizer import OpenAIGPTTokenizer
-from ..text.wordpiece.spacing import touch
+from ..text.wordpiece.spacing import stand_together
 from .conditioning import condition
 from .engine import Generation
 
@@ -109,7 +109,7 @@ class WordPieces:
             self.before = token if len(token) > 2 else before
             return token[2:]
         self.before = token
-        if before is None or (not {before, token} & self.special and touch(before[-1:], token[:1])):
+        if before is None or (not {before, token} & self.special and stand_together(before[-1:], token[:1])):
             return token
         return " " + token
 

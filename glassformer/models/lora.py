@@ -23,7 +23,7 @@ from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
 from ..errors import ConfigError, InputError, WeightsError, nearest, suggests
 from ..nn.lora import LoraLinear
-from ..text.base.encoding_options import one_of, whole
+from ..text.base.encoding_options import check_whole_number, one_of
 from .parameters import freeze
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class LoraConfig:
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.r is None:
             raise InputError("r must be a whole number of at least 1, got None")
-        whole("r", self.r, 1)
+        check_whole_number("r", self.r, 1)
         one_of("use_rslora", self.use_rslora, (True, False))
         if not isinstance(self.lora_dropout, int | float) or not 0 <= self.lora_dropout < 1:
             raise InputError(f"lora_dropout must be a number from 0 to 1, got {self.lora_dropout!r}")

@@ -19,7 +19,7 @@ from ..errors import InputError, refuse_unknown
 from ..models.auto import HUB_ARGUMENTS, AutoConfig
 from ..models.base import PreTrainedModel
 from ..text.auto_tokenizer import AutoTokenizer
-from ..text.base.encoding_options import whole
+from ..text.base.encoding_options import check_whole_number
 from ..text.tokenizer import PreTrainedTokenizer
 from .inference import answers
 from .progress import watched
@@ -80,7 +80,7 @@ class Pipeline:
         `batch_size` limits how many inputs the model sees at once; without it batches are made by their number of
         tokens. `progress` shows or hides the progress of long work; by default it is shown in a terminal.
         """
-        whole("batch_size", batch_size, 1)
+        check_whole_number("batch_size", batch_size, 1)
         given, options = self.worker.take(inputs, asked)
         tell_file(given)
         if isinstance(given, Path):
@@ -179,7 +179,7 @@ def pipeline(
         if task is not None:
             task_class(task)  # the name of a model is no task
         raise InputError("pipeline needs a model: a folder, a hub name or a loaded model, as in pipeline(task, model=)")
-    whole("batch_size", batch_size, 1)
+    check_whole_number("batch_size", batch_size, 1)
     loaded = isinstance(model, PreTrainedModel | SentenceEncoder)
     if not loaded and not isinstance(model, str | PathLike):
         raise InputError(f"model must be a folder, a hub name or a loaded model, got {model!r:.80}")

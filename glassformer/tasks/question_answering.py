@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError, spelt
 from ..nn.loss import summed_span_loss
-from ..text.base.encoding_options import whole
+from ..text.base.encoding_options import check_whole_number
 from ..text.base.text_inputs import describe
 from ..text.encoding import EncodedRow as Encoded
 from .batch import Batch, Example, truncation_note
@@ -44,9 +44,9 @@ class QuestionAnsweringOptions(TextOptions):
         super().__post_init__()
         some("top_k", self.top_k)
         some("max_answer_len", self.max_answer_len)
-        whole("doc_stride", self.doc_stride, 0)
-        whole("max_seq_len", self.max_seq_len, 1)
-        whole("max_question_len", self.max_question_len, 1)
+        check_whole_number("doc_stride", self.doc_stride, 0)
+        check_whole_number("max_seq_len", self.max_seq_len, 1)
+        check_whole_number("max_question_len", self.max_question_len, 1)
         switch("handle_impossible_answer", self.handle_impossible_answer)
         switch("align_to_words", self.align_to_words)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from ..text.base.encoding_options import TRUNCATION, one_of, whole
+from ..text.base.encoding_options import TRUNCATION, check_whole_number, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class TruncationOptions(TextOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("truncation", self.truncation, (True, False, *TRUNCATION))
-        whole("max_length", self.max_length, 1)
+        check_whole_number("max_length", self.max_length, 1)
 
     @property
     def cut(self) -> bool | str:
@@ -54,7 +54,7 @@ def some(name: str, value: object, least: int = 1) -> None:
     """Refuse what is not a whole number of at least `least`."""
     if value is None:
         raise InputError(f"{name} must be a whole number of at least {least}, got None")
-    whole(name, value, least)
+    check_whole_number(name, value, least)
 
 
 def texts(name: str, value: object) -> None:

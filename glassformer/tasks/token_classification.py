@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.labels import find_label
 from ..errors import InputError, nearest
 from ..nn.loss import IGNORED, summed_label_loss
-from ..text.base.encoding_options import one_of, whole
+from ..text.base.encoding_options import check_whole_number, one_of
 from ..text.base.text_inputs import describe
 from .batch import Batch, Example
 from .inputs import Columns, Row
@@ -37,7 +37,7 @@ class TokenClassificationOptions(TextOptions):
         one_of("aggregation_strategy", self.aggregation_strategy, STRATEGIES)
         switch("is_split_into_words", self.is_split_into_words)
         if self.stride is not None:
-            whole("stride", self.stride, 0)
+            check_whole_number("stride", self.stride, 0)
         if isinstance(self.ignore_labels, str) or not isinstance(self.ignore_labels, Sequence):
             raise InputError(f"ignore_labels must be a list of labels, got {self.ignore_labels!r}")
 

@@ -66,7 +66,7 @@ class AutoTokenizer:
 
 
 def class_of(path: Path) -> type[PreTrainedTokenizer]:
-    """The class that a folder's files ask for."""
+    """The class that a folder's files name."""
     known = "; supported are " + ", ".join(sorted({kind.__name__ for kind in CLASSES.values()}))
     if path.is_dir():
         config = read_json(path / "config.json", missing={})
@@ -74,7 +74,7 @@ def class_of(path: Path) -> type[PreTrainedTokenizer]:
             name = read.get("tokenizer_class")
             if isinstance(name, str) and name not in WRAPPERS:
                 if name not in CLASSES:
-                    raise TokenizerError(f"{path / file} asks for {name}, which is not supported yet{known}")
+                    raise TokenizerError(f"{path / file} names {name}, which is not supported yet{known}")
                 return CLASSES[name]
         model_type = config.get("model_type")
         if isinstance(model_type, str) and model_type in MODEL_TYPES:
@@ -93,7 +93,7 @@ def class_of(path: Path) -> type[PreTrainedTokenizer]:
 
 
 def class_of_files(folder: Path, only: str | None = None) -> type[PreTrainedTokenizer] | None:
-    """The class whose files a folder has, judged by what is in them; None if they tell nothing."""
+    """The class whose files a folder has, judged by their contents; None if these do not decide it."""
     if only in (None, ENGINE) and (folder / ENGINE).is_file():
         kind = class_of_engine(read_json(folder / ENGINE))
         if kind is not None:
@@ -113,16 +113,16 @@ def class_of_files(folder: Path, only: str | None = None) -> type[PreTrainedToke
     return None
 
 
-def class_of_engine(whole: dict[str, Any]) -> type[PreTrainedTokenizer] | None:
-    """The class that does what a tokenizer.json describes, as far as its kinds of parts tell."""
-    kinds = {name: (whole.get(name) or {}).get("type") for name in ("model", "pre_tokenizer", "post_processor")}
-    if kinds["model"] is None and isinstance(whole.get("model"), dict):  # files of 2020 do not name it
-        kinds["model"] = "BPE" if "merges" in whole["model"] else "WordPiece"
+def class_of_engine(parsed: dict[str, Any]) -> type[PreTrainedTokenizer] | None:
+    """The class that does what a tokenizer.json describes, as far as the types of its sections decide it."""
+    kinds = {name: (parsed.get(name) or {}).get("type") for name in ("model", "pre_tokenizer", "post_processor")}
+    if kinds["model"] is None and isinstance(parsed.get("model"), dict):  # files of 2020 do not name it
+        kinds["model"] = "BPE" if "merges" in parsed["model"] else "WordPiece"
     if kinds["model"] == "WordPiece":
         return BertTokenizer
     if kinds["model"] == "BPE":
         if kinds["pre_tokenizer"] == "ByteLevel":
             return RobertaTokenizer if kinds["post_processor"] == "RobertaProcessing" else GPT2Tokenizer
-        if whole["model"].get("end_of_word_suffix") == OpenAIGPTTokenizer.end_of_word:
+        if parsed["model"].get("end_of_word_suffix") == OpenAIGPTTokenizer.end_of_word:
             return OpenAIGPTTokenizer
     return None

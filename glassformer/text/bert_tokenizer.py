@@ -73,7 +73,7 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
         if isinstance(never_split, str):
             raise TokenizerError(f"never_split must be a list of words, got the string {never_split!r}")
         resolve = vocabulary.resolve
-        self._read = {
+        self._own_settings = {
             "do_lower_case": resolve("do_lower_case", do_lower_case, True),
             "do_basic_tokenize": do_basic_tokenize,
             "never_split": list(never_split or ()),
@@ -203,7 +203,7 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
         return self.basic_tokenizer.words(text, origins, kept)
 
     def explain(self, text: str) -> Explanation:
-        """How a text becomes ids, step by step: print it, or look at its fields."""
+        """How a text becomes ids, step by step: print it, or read its fields."""
         from .explanation.explain_wordpiece import explain_bert
 
         return explain_bert(self, text)

@@ -21,7 +21,7 @@ Details = tuple[Offsets, list[int]]  # of each id, and the number of the word it
 
 
 class Pieces:
-    """One text as ids. Offsets and word numbers are worked out when somebody asks."""
+    """One text as ids. Offsets and word numbers are computed when they are requested."""
 
     __slots__ = ("_details", "ids", "tokens")
 
@@ -58,7 +58,7 @@ class Pieces:
         return self.details()[1]
 
 
-def joined(parts: list[tuple[int, Pieces]], names: Mapping[int, str]) -> Pieces:
+def join_pieces(parts: list[tuple[int, Pieces]], names: Mapping[int, str]) -> Pieces:
     """One text from stretches of it, each with the place where it starts."""
 
     def details() -> Details:
@@ -70,20 +70,20 @@ def joined(parts: list[tuple[int, Pieces]], names: Mapping[int, str]) -> Pieces:
             words += [word + count for word in part.words]
         return offsets, words
 
-    return Pieces([i for _, part in parts for i in part.ids], details, joined_tokens([p for _, p in parts], names))
+    return Pieces([i for _, part in parts for i in part.ids], details, join_tokens([p for _, p in parts], names))
 
 
-def joined_words(parts: list[Pieces], names: Mapping[int, str]) -> Pieces:
+def join_words(parts: list[Pieces], names: Mapping[int, str]) -> Pieces:
     """One text from its words: offsets count from the start of each word."""
 
     def details() -> Details:
         offsets = [pair for part in parts for pair in part.offsets]
         return offsets, [number for number, part in enumerate(parts) for _ in part.ids]
 
-    return Pieces([i for part in parts for i in part.ids], details, joined_tokens(parts, names))
+    return Pieces([i for part in parts for i in part.ids], details, join_tokens(parts, names))
 
 
-def joined_tokens(parts: list[Pieces], names: Mapping[int, str]) -> list[str] | None:
+def join_tokens(parts: list[Pieces], names: Mapping[int, str]) -> list[str] | None:
     if all(part.tokens is None for part in parts):
         return None
     return [token for part in parts for token in (part.tokens or [names[i] for i in part.ids])]
@@ -290,15 +290,15 @@ def array_maker(tensor_type: str) -> Callable[[Any], Any]:
     if tensor_type == "pt":
         import torch
 
-        return lambda rows: torch.tensor(rows, dtype=torch.long) if is_whole(rows) else torch.tensor(rows)
+        return lambda rows: torch.tensor(rows, dtype=torch.long) if holds_whole_numbers(rows) else torch.tensor(rows)
     if tensor_type == "np":
         import numpy
 
-        return lambda rows: numpy.array(rows, dtype=numpy.int64) if is_whole(rows) else numpy.array(rows)
+        return lambda rows: numpy.array(rows, dtype=numpy.int64) if holds_whole_numbers(rows) else numpy.array(rows)
     raise InputError(f"return_tensors must be 'pt', 'np' or None, got {tensor_type!r}")
 
 
-def is_whole(rows: Any) -> bool:
+def holds_whole_numbers(rows: Any) -> bool:
     """Whether nested lists hold whole numbers, or nothing at all (then ids would have been whole numbers)."""
     while isinstance(rows, list | tuple):
         if not rows:

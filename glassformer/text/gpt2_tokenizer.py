@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TokenizerError
 from .base.tokenizer_files import setting
 from .bpe.bpe import Pair
-from .bpe.bpe_files import BpeFile, part_of
+from .bpe.bpe_files import BpeFile, section_of
 from .bpe.byte_level_tokenizer import ByteLevelTokenizer
 from .encoding import Slot
 from .tokenizer import Token, shares_settings
@@ -79,15 +79,15 @@ class GPT2Tokenizer(ByteLevelTokenizer):
         return tuple(slot for text in texts for slot in (Slot(bos, text.sequence, text.type_id), text))
 
     @classmethod
-    def _read_template(cls, whole: Mapping[str, Any], path: Path) -> dict[str, Any]:
-        around = part_of(whole, "post_processor")
-        if not around or around.get("type") == "ByteLevel":
+    def _read_template(cls, parsed: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        post_processor = section_of(parsed, "post_processor")
+        if not post_processor or post_processor.get("type") == "ByteLevel":
             return {}
-        shape = [next(iter(each)) for each in around.get("single") or ()]
+        shape = [next(iter(each)) for each in post_processor.get("single") or ()]
         if shape not in (["Sequence"], ["SpecialToken", "Sequence"]):
             raise TokenizerError(
-                f"{path} puts special tokens around texts ({around.get('type')}) in a way that a {cls.__name__} does "
-                "not; it knows only a beginning-of-text token"
+                f"{path} has a {post_processor.get('type')} that a {cls.__name__} does not support; "
+                "it knows only a beginning-of-text token"
             )
         return {"add_bos_token": len(shape) == 2}
 

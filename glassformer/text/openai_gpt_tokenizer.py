@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import TokenizerError
 from .bpe.bpe import Pair
-from .bpe.bpe_files import BpeFile, engine_for, part_of, read_engine_file
+from .bpe.bpe_files import BpeFile, engine_for, read_engine_file, section_of
 from .bpe.bpe_tokenizer import BpeTokenizer
 from .encoding import Slot
 from .engine.engine_exceptions import engine_may_differ
@@ -79,8 +79,8 @@ class OpenAIGPTTokenizer(LowerCasing, BpeTokenizer):
 
     @classmethod
     def _read_engine(cls, path: Path) -> BpeFile:
-        read, whole = read_engine_file(path, suffix=cls.end_of_word)
-        changes, splitter = part_of(whole, "normalizer"), part_of(whole, "pre_tokenizer").get("type")
+        read, parsed = read_engine_file(path, suffix=cls.end_of_word)
+        changes, splitter = section_of(parsed, "normalizer"), section_of(parsed, "pre_tokenizer").get("type")
         if changes.get("type") != "BertNormalizer" or not changes.get("lowercase") or splitter != "BertPreTokenizer":
             raise TokenizerError(
                 f"{path} uses {changes.get('type')} and {splitter}; an {cls.__name__} does what BertNormalizer (with "

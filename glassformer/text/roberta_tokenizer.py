@@ -11,7 +11,7 @@ from ..errors import TokenizerError
 from .base.special_tokens import AddedToken
 from .base.tokenizer_files import setting
 from .bpe.bpe import SYMBOLS, Pair
-from .bpe.bpe_files import BpeFile, part_of
+from .bpe.bpe_files import BpeFile, section_of
 from .bpe.byte_level_tokenizer import ByteLevelTokenizer
 from .encoding import Offsets, Pieces, Slot
 from .tokenizer import Token, shares_settings
@@ -82,11 +82,11 @@ class RobertaTokenizer(ByteLevelTokenizer):
         single = (Slot(cls, 0, 0), Slot(None, 0, 0), Slot(sep, 0, 0))
         return (*single, Slot(sep, 1, 0), Slot(None, 1, 0), Slot(sep, 1, 0)) if pair else single
 
-    def _prefixed(self, text: str) -> str:
+    def _with_prefix_space(self, text: str) -> str:
         return text if not text or text[0].isspace() else " " + text
 
-    def _placed(self, pieces: Pieces, length: int, added: int) -> Pieces:
-        pieces = super()._placed(pieces, length, added)
+    def _with_original_offsets(self, pieces: Pieces, length: int, added: int) -> Pieces:
+        pieces = super()._with_original_offsets(pieces, length, added)
         if not self.trim_offsets:
             return pieces
         return Pieces(pieces.ids, lambda: (self._trimmed(pieces, added), pieces.words), pieces.tokens)
@@ -105,14 +105,14 @@ class RobertaTokenizer(ByteLevelTokenizer):
         return trimmed
 
     @classmethod
-    def _read_template(cls, whole: Mapping[str, Any], path: Path) -> dict[str, Any]:
-        around = part_of(whole, "post_processor")
-        if around.get("type") != "RobertaProcessing":
+    def _read_template(cls, parsed: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        post_processor = section_of(parsed, "post_processor")
+        if post_processor.get("type") != "RobertaProcessing":
             raise TokenizerError(
-                f"{path} puts special tokens around texts as {around.get('type')} says, a {cls.__name__} as "
+                f"{path} puts special tokens around texts as {post_processor.get('type')} says, a {cls.__name__} as "
                 "RobertaProcessing does"
             )
-        return {"trim_offsets": around.get("trim_offsets")}
+        return {"trim_offsets": post_processor.get("trim_offsets")}
 
     def _finish_engine(self, engine: Tokenizer) -> None:
         from tokenizers.processors import RobertaProcessing

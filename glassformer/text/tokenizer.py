@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
 from ..errors import InputError, suggests
 from .base.decoding import Decoding
-from .base.encoding_options import Options, takes_options, whole
+from .base.encoding_options import Options, check_whole_number, takes_options
 from .base.padding import Padding
 from .base.special_tokens import AddedToken, SpecialTokens
 from .base.template import Template
 from .base.text_inputs import Text, describe, read_ids, read_texts
 from .base.tokenizer_files import PretrainedFiles, VocabularyFile
 from .base.windows import bare_template, rows_of
-from .encoding import BatchEncoding, Pieces, joined, joined_words
+from .encoding import BatchEncoding, Pieces, join_pieces, join_words
 
 if TYPE_CHECKING:
     from .explanation.explain_wordpiece import Explanation
@@ -61,7 +61,7 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
     ) -> None:
         if isinstance(model_max_length, float) and model_max_length.is_integer():
             model_max_length = int(model_max_length)  # JSON files write 1e30
-        whole("model_max_length", model_max_length, 1)
+        check_whole_number("model_max_length", model_max_length, 1)
         self.vocab = vocabulary.vocab
         self.ids_to_tokens = {index: token for token, index in self.vocab.items()}
         self.model_max_length = NO_LIMIT if model_max_length is None else model_max_length
@@ -81,7 +81,7 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
             "mask_token": mask_token,
         }
         added = vocabulary.added | dict(added_tokens or {})
-        self._start_special(special, additional_special_tokens or (), added, vocabulary.name)
+        self._initialise_special_tokens(special, additional_special_tokens or (), added, vocabulary.name)
 
     # --- what a kind of tokenizer adds -------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         raise NotImplementedError
 
     def explain(self, text: str) -> Explanation:
-        """How a text becomes ids, step by step: print it, or look at its fields."""
+        """How a text becomes ids, step by step: print it, or read its fields."""
         raise NotImplementedError
 
     # --- vocabulary --------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         return [
             next(made)
             if len(cut) == 1 and cut[0][2] is None
-            else joined([(a, self._special_piece(t) if t else next(made)) for a, _, t in cut], self.ids_to_tokens)
+            else join_pieces([(a, self._special_piece(t) if t else next(made)) for a, _, t in cut], self.ids_to_tokens)
             for cut in cuts
         ]
 
@@ -185,7 +185,7 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         if not options.is_split_into_words:
             return self._pieces(cast("list[str]", texts), options.split_special_tokens)
         made = iter(self._pieces_of_words([word for words in texts for word in words], options.split_special_tokens))
-        return [joined_words([next(made) for _ in words], self.ids_to_tokens) for words in texts]
+        return [join_words([next(made) for _ in words], self.ids_to_tokens) for words in texts]
 
     # --- encoding ----------------------------------------------------------------------------------------------
 
@@ -200,13 +200,13 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
     @takes_options
     def encode_plus(self, text: Any, text_pair: Any = None, *, options: Options) -> BatchEncoding:
         """Encode one text or pair; it may be given as tokens or ids already."""
-        pieces = [self._one(each, options) for each in (text, text_pair) if each is not None or each is text]
+        pieces = [self._pieces_of_one(each, options) for each in (text, text_pair) if each is not None or each is text]
         return self._encode(pieces[:1], pieces[1:] or None, options, single=True)
 
     @takes_options
     def encode(self, text: Any, text_pair: Any = None, *, options: Options) -> list[int]:
         """The ids of one text or pair, special tokens included."""
-        pieces = [self._one(each, options) for each in (text, text_pair) if each is not None or each is text]
+        pieces = [self._pieces_of_one(each, options) for each in (text, text_pair) if each is not None or each is text]
         return self._encode(pieces[:1], pieces[1:] or None, options, single=True)["input_ids"]
 
     @takes_options
@@ -228,7 +228,7 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         second = None if pair_ids is None else [Pieces(read_ids(pair_ids, "pair_ids"))]
         return self._encode(first, second, options, single=True, batch_axis=prepend_batch_axis)
 
-    def _one(self, text: Any, options: Options) -> Pieces:
+    def _pieces_of_one(self, text: Any, options: Options) -> Pieces:
         """Pieces of one text given as a string, words, tokens or ids."""
         if isinstance(text, list | tuple) and text and not options.is_split_into_words:
             if isinstance(text[0], str):
@@ -262,9 +262,9 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         self._pad_rows(rows, options)
         pad_id = 0 if self.pad_token is None else self.pad_token_id
         columns: dict[str, list] = {"input_ids": [row.ids(pad_id) for row in rows]}
-        if self._wanted("token_type_ids", options.return_token_type_ids):
+        if self._is_returned("token_type_ids", options.return_token_type_ids):
             columns["token_type_ids"] = [row.type_ids(self.pad_token_type_id) for row in rows]
-        if self._wanted("attention_mask", options.return_attention_mask):
+        if self._is_returned("attention_mask", options.return_attention_mask):
             columns["attention_mask"] = [row.attention_mask() for row in rows]
         if options.return_special_tokens_mask:
             columns["special_tokens_mask"] = [row.special_tokens_mask() for row in rows]
@@ -279,7 +279,7 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         encoded = BatchEncoding(columns, rows, self.ids_to_tokens, pad_id, single=single and batch_axis)
         return encoded.convert_to_tensors(options.return_tensors)
 
-    def _wanted(self, key: str, requested: bool | None) -> bool:
+    def _is_returned(self, key: str, requested: bool | None) -> bool:
         return key in self.model_input_names if requested is None else requested
 
     def _limit(self, options: Options) -> int | None:

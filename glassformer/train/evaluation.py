@@ -13,7 +13,7 @@ from ..tasks.batch import Batch
 from ..tasks.inference import answers, evaluating, located, runs_in_parallel
 from ..tasks.parallel import side_by_side
 from ..tasks.task import Task
-from ..text.base.encoding_options import whole
+from ..text.base.encoding_options import check_whole_number
 from .batches import Batches
 from .distributed import ALONE, Ranks
 
@@ -31,7 +31,7 @@ def evaluate(
     Each rank evaluates its share of the batches; the metric is computed from all predictions at once, so that it is the
     one that a single process finds. What follows from sums over all batches, such as `perplexity`, is reported too.
     """
-    whole("tokens_per_batch", tokens_per_batch, 1)
+    check_whole_number("tokens_per_batch", tokens_per_batch, 1)
     rows = list(rows)
     return evaluate_batches(task, rows, evaluation_batches(task, rows, tokens_per_batch, batch_size), ranks)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InputError, nearest, refuse_unknown, suggests
-from ..text.base.encoding_options import between, one_of, whole
+from ..text.base.encoding_options import between, check_whole_number, one_of
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 SCHEDULE_NAMES = (
@@ -91,7 +91,7 @@ class TrainSettings:
             "early_stopping_patience",
             "average_checkpoints",
         ):
-            whole(name, getattr(self, name), 1)
+            check_whole_number(name, getattr(self, name), 1)
         for name, low, high in (
             ("learning_rate", 0.0, math.inf),
             ("warmup_ratio", 0.0, 1.0),
@@ -173,4 +173,4 @@ TrainSettings.__init__ = suggests(TrainSettings.__init__)  # type: ignore[method
 def at_least(name: str, value: Any, least: int) -> None:
     if value is None:
         raise InputError(f"{name} must be a whole number of at least {least}, got None")
-    whole(name, value, least)
+    check_whole_number(name, value, least)

@@ -40,7 +40,7 @@ SURROUNDINGS = (
 )
 CHANGED_LATER = {0x1171E}  # Mn until Unicode 14, Mc in Unicode 18: newer than the Pythons one can ask today
 TABLE = Path(__file__).resolve().parents[2] / "glassformer" / "text" / "engine" / "engine_exceptions.py"
-HEAD = '''"""Characters for which the Rust engine cannot be trusted to do what the original algorithm does.
+HEAD = '''"""Characters for which the Rust engine may differ from the original algorithm.
 
 Its Unicode tables are older than Python's, and it misses 256 Chinese characters from U+2B820 on. Also listed: what
 Unicode 13 did not have or what has changed since, where the running Python decides; and lone surrogates, which Rust
@@ -49,7 +49,7 @@ cannot hold. Made by tests/text/make_engine_exceptions.py from a comparison of a
 
 from __future__ import annotations
 
-import re
+from .character_sets import CharacterSearch
 
 BASIC = """
 {basic}
@@ -59,25 +59,8 @@ BEYOND = """
 {beyond}
 """
 
-
-def any_in(ranges: str) -> re.Pattern[str]:
-    """A pattern that finds a character in ranges such as `61C-61D 8E2`."""
-    shown = ("-".join(re.escape(chr(int(point, 16))) for point in each.split("-")) for each in ranges.split())
-    return re.compile(f"[{{''.join(shown)}}]")
-
-
-# Two patterns, because the search is forty times faster while a class stays within the basic plane.
-IN_BASIC, IN_BEYOND, IS_BEYOND = any_in(BASIC), any_in(BEYOND), any_in("10000-10FFFF")
-
-
-def engine_may_differ(text: str) -> bool:
-    """Whether a text holds a character that the engine might treat in another way than the original."""
-    if text.isascii():
-        return False
-    if IN_BASIC.search(text):
-        return True
-    beyond = IS_BEYOND.findall(text)
-    return bool(beyond) and IN_BEYOND.search("".join(beyond)) is not None
+# Whether a text holds a character that the engine might treat in another way than the original.
+engine_may_differ = CharacterSearch(BASIC, BEYOND)
 '''
 PROPERTIES = """
 import json, unicodedata as u

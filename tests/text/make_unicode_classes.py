@@ -30,9 +30,7 @@ Made by tests/text/make_unicode_classes.py from a comparison of all characters; 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
-from .engine_exceptions import IS_BEYOND, any_in
+from .character_sets import CharacterSearch, CodePoints
 
 LETTERS = """
 {letters}
@@ -50,36 +48,10 @@ UNSURE_BEYOND = """
 {beyond}
 """
 
+LETTER_POINTS, NUMBER_POINTS = CodePoints(LETTERS), CodePoints(NUMBERS)
 
-def bounds(ranges: str) -> list[int]:
-    """Where ranges such as `41-5A AA` begin and where they are over, one after the other."""
-    found: list[int] = []
-    for each in ranges.split():
-        first, _, last = each.partition("-")
-        found += (int(first, 16), int(last or first, 16) + 1)
-    return found
-
-
-LETTER_BOUNDS, NUMBER_BOUNDS = bounds(LETTERS), bounds(NUMBERS)
-IN_BASIC, IN_BEYOND = any_in(UNSURE_BASIC), any_in(UNSURE_BEYOND)
-
-
-def is_letter(point: int) -> bool:
-    return bisect_right(LETTER_BOUNDS, point) % 2 == 1
-
-
-def is_number(point: int) -> bool:
-    return bisect_right(NUMBER_BOUNDS, point) % 2 == 1
-
-
-def engine_may_pre_tokenize_differently(text: str) -> bool:
-    """Whether a text holds a character that some engine does not take for the letter or number it is."""
-    if text.isascii():
-        return False
-    if IN_BASIC.search(text):
-        return True
-    beyond = IS_BEYOND.findall(text)
-    return bool(beyond) and IN_BEYOND.search("".join(beyond)) is not None
+# Whether a text holds a character that some engine does not take for the letter or number it is.
+engine_may_pre_tokenize_differently = CharacterSearch(UNSURE_BASIC, UNSURE_BEYOND)
 '''
 PROBE = r"""
 import json

@@ -16,7 +16,7 @@ from ...generate.conditioning import condition, control_token
 from ...generate.engine import refuse_to_peek
 from ...models.base import PreTrainedModel
 from ...nn.loss import IGNORED, recalled, sampled_word_loss, summed_label_loss
-from ...text.base.encoding_options import between, whole
+from ...text.base.encoding_options import between, check_whole_number
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example, Ids, rows_at
 from ..inputs import Columns, Row
@@ -45,9 +45,9 @@ class TextGenerationOptions(GenerationTaskOptions, DocumentOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("context", self.context, 1)
+        check_whole_number("context", self.context, 1)
         some("overlap", self.overlap, 0)
-        whole("sampled_words", self.sampled_words, 2)
+        check_whole_number("sampled_words", self.sampled_words, 2)
         between("recall", self.recall, 0.0, 1.0)
         between("recall_sharpness", self.recall_sharpness, 0.0)
         switch("return_full_text", self.return_full_text)

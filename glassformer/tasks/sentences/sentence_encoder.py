@@ -16,7 +16,7 @@ from ...errors import InputError, nearest, suggests
 from ...models.auto import AutoModel
 from ...models.base import PreTrainedModel
 from ...text.auto_tokenizer import AutoTokenizer
-from ...text.base.encoding_options import whole
+from ...text.base.encoding_options import check_whole_number
 from ...text.base.text_inputs import describe
 from ...text.tokenizer import PreTrainedTokenizer
 from ..inference import answers
@@ -59,7 +59,7 @@ class SentenceEncoder(nn.Module):
         self.steps = nn.ModuleList(steps or [Pooling("mean")])
         if not isinstance(self.steps[0], Pooling):
             raise InputError(f"the first step must be a Pooling, got {type(self.steps[0]).__name__}")
-        whole("max_seq_length", max_seq_length, 1)
+        check_whole_number("max_seq_length", max_seq_length, 1)
         self.max_seq_length = max_seq_length or least(positions_of(model), tokenizer.model_max_length)
         self.do_lower_case = do_lower_case
         self.prompts = dict(prompts or {})
@@ -189,8 +189,8 @@ class SentenceEncoder(nn.Module):
         truncation: bool = True,
     ) -> Iterator[Embedded]:
         """The vector of each text and whether the text was cut, one by one, for any number of texts."""
-        whole("batch_size", batch_size, 1)
-        whole("truncate_dim", truncate_dim, 1)
+        check_whole_number("batch_size", batch_size, 1)
+        check_whole_number("truncate_dim", truncate_dim, 1)
         task = Embedding(self, truncation=truncation, prompt=self.prompt(prompt_name, prompt))
         total = len(texts) if hasattr(texts, "__len__") else None
         for each in watched(answers(task, texts, batch_size=batch_size), total, show_progress_bar, "encode"):

@@ -44,9 +44,9 @@ class Options:
         one_of("pad_to_max_length", self.pad_to_max_length, (True, False))
         one_of("padding_side", self.padding_side, (None, "left", "right"))
         one_of("return_tensors", self.return_tensors, (None, "pt", "np"))
-        whole("max_length", self.max_length, 0)
-        whole("stride", self.stride, 0)
-        whole("pad_to_multiple_of", self.pad_to_multiple_of, 1)
+        check_whole_number("max_length", self.max_length, 0)
+        check_whole_number("stride", self.stride, 0)
+        check_whole_number("pad_to_multiple_of", self.pad_to_multiple_of, 1)
 
     @property
     def pads_to(self) -> str:
@@ -59,7 +59,7 @@ class Options:
 
     @property
     def truncates(self) -> str:
-        """One of TRUNCATION. A `max_length` alone asks for truncation, unless it is there for the padding."""
+        """One of TRUNCATION. A `max_length` alone requests truncation, unless it is there for the padding."""
         if self.truncation is None:
             requested = self.max_length is not None and self.padding in (False, "do_not_pad")
             return "longest_first" if requested else "do_not_truncate"
@@ -74,7 +74,7 @@ def one_of(name: str, value: object, valid: tuple) -> None:
         raise InputError(f"{name} must be one of {', '.join(map(repr, valid))}, got {value!r}")
 
 
-def whole(name: str, value: object, least: int) -> None:
+def check_whole_number(name: str, value: object, least: int) -> None:
     """Refuse what is neither None nor a whole number of at least `least`."""
     if value is None and name != "stride":
         return

@@ -111,17 +111,17 @@ class SpecialTokens:
             self._warned.add(key or message)
             warnings.warn(message, UserWarning, stacklevel=7)
 
-    def _start_special(
+    def _initialise_special_tokens(
         self, special: Mapping[str, Any], additional: Iterable[Any], added: Mapping[int, Any], where: str
     ) -> None:
-        """Take the tokens in; every special token must have an id, in the vocabulary or among the added."""
+        """Register the tokens; every special token must have an id, in the vocabulary or among the added."""
         self._special: dict[str, str | None] = dict.fromkeys(NAMES)
         self._additional: list[str] = []
         self._added_tokens: dict[str, AddedToken] = {}  # what is looked for in texts
         self.added_tokens_encoder: dict[str, int] = {}
         for index, value in sorted(added.items()):
             token = AddedToken.read(value, special=False, where=where)
-            self._place(token.content, index, where)
+            self._assign_id(token.content, index, where)
             self._added_tokens[token.content] = token
         missing = []
         for name, value in [*special.items(), *((ADDITIONAL, value) for value in additional)]:
@@ -139,11 +139,11 @@ class SpecialTokens:
         if missing:
             raise TokenizerError(
                 f"{where} has no {', '.join(missing)}; add it to the vocabulary, name another token that is there, "
-                f"or pass None for a part that no token is to play, as in mask_token=None"
+                f"or pass None for a special token that is not needed, as in mask_token=None"
             )
         self._compile_token_patterns()
 
-    def _place(self, token: str, index: int, where: str) -> None:
+    def _assign_id(self, token: str, index: int, where: str) -> None:
         """Give an added token its id, unless the vocabulary has the pair already."""
         if self.vocab.get(token) == index:
             return
@@ -225,7 +225,7 @@ class SpecialTokens:
                 index = len(self.vocab) + len(self.added_tokens_encoder)
                 while index in self.ids_to_tokens:  # a vocabulary with repeated lines has ids beyond its length
                     index += 1
-                self._place(token.content, index, "add_tokens")
+                self._assign_id(token.content, index, "add_tokens")
                 count += 1
             if not known or token.special:
                 self._added_tokens[token.content] = token

@@ -26,7 +26,7 @@ INTERNAL = ("self", "vocab", "merges", "kept_settings", "added_tokens", "name_or
 
 def setting(name: str) -> property:
     """A setting that is fixed when the tokenizer is made; another value needs another tokenizer."""
-    return property(lambda tokenizer: tokenizer._read[name])
+    return property(lambda tokenizer: tokenizer._own_settings[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,12 @@ class PretrainedFiles(SpecialTokens):
             "padding_side": self.padding_side,
             "truncation_side": self.truncation_side,
             "clean_up_tokenization_spaces": self.clean_up_tokenization_spaces,
-            **self._parts_without_token(),
+            **self._unset_special_tokens(),
             **self.special_tokens_map,
         }
 
-    def _parts_without_token(self) -> dict[str, None]:
-        """The parts that no token plays here, but one would if the files said nothing."""
+    def _unset_special_tokens(self) -> dict[str, None]:
+        """Special tokens that are unset here, but would have a default if the files said nothing."""
         usual = inspect.signature(type(self).__init__).parameters
         return {name: None for name in NAMES if self._special[name] is None and name in usual and usual[name].default}
 

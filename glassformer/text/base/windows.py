@@ -33,7 +33,7 @@ def lengths_that_fit(lengths: list[int], available: int, strategy: str) -> list[
         raise InputError("truncation='only_second' needs a second text, got one text only")
     if excess >= lengths[which]:
         raise InputError(
-            f"truncation={strategy!r} cannot make the texts fit: {sum(lengths)} tokens, room for {available}, and only "
+            f"truncation={strategy!r} cannot make the texts fit: {sum(lengths)} tokens, {available} fit, and only "
             f"{lengths[which]} of them may go; use truncation='longest_first' or a larger max_length"
         )
     return [n - excess if i == which else n for i, n in enumerate(lengths)]

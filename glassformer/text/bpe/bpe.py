@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from ..engine.unicode_classes import is_letter, is_number
+from ..engine.unicode_classes import LETTER_POINTS, NUMBER_POINTS
 
 Pair = tuple[str, str]
 WHITE_SPACE = frozenset("\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000").union(
@@ -36,9 +36,9 @@ class CharacterClasses(dict):
         super().__init__({ord(char): char for char in " 'stmdrevl"})
 
     def __missing__(self, point: int) -> str:
-        if is_letter(point):
+        if point in LETTER_POINTS:
             kind = "L"
-        elif is_number(point):
+        elif point in NUMBER_POINTS:
             kind = "N"
         else:
             kind = "W" if chr(point) in WHITE_SPACE else "O"

@@ -65,8 +65,8 @@ def pair_of(value: Any, where: str) -> Pair:
 
 def read_engine_file(path: Path, suffix: str) -> tuple[BpeFile, dict[str, Any]]:
     """The vocabulary of a tokenizer.json that describes a BPE tokenizer, and all that the file says."""
-    whole = read_json(path)
-    model = whole.get("model") or {}
+    parsed = read_json(path)
+    model = parsed.get("model") or {}
     if model.get("type", "BPE" if "merges" in model else None) != "BPE":
         raise TokenizerError(f"{path} describes a {model.get('type')} tokenizer, not one with byte-pair encoding")
     wanted = {"dropout": None, "continuing_subword_prefix": "", "end_of_word_suffix": suffix, "ignore_merges": False}
@@ -76,12 +76,12 @@ def read_engine_file(path: Path, suffix: str) -> tuple[BpeFile, dict[str, Any]]:
     if suffix and not model.get("end_of_word_suffix"):
         raise TokenizerError(f"{path} marks no ends of words, this tokenizer marks them with {suffix!r}")
     merges = [pair_of(pair, f"{path}, merge {number}") for number, pair in enumerate(model.get("merges") or ())]
-    return BpeFile(read_ids(model.get("vocab"), path), str(path), read_added_tokens(whole, path), {}, merges), whole
+    return BpeFile(read_ids(model.get("vocab"), path), str(path), read_added_tokens(parsed, path), {}, merges), parsed
 
 
-def part_of(whole: Mapping[str, Any], name: str) -> dict[str, Any]:
+def section_of(parsed: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A part of a tokenizer.json, empty if the file has none."""
-    return whole.get(name) or {}
+    return parsed.get(name) or {}
 
 
 def fits_engine(tokenizer: BpeTokenizer) -> bool:
@@ -100,7 +100,7 @@ def engine_for(tokenizer: BpeTokenizer) -> Tokenizer:
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
 
-    unknown = {} if tokenizer._knows_all or tokenizer.unk_token is None else {"unk_token": tokenizer.unk_token}
+    unknown = {} if tokenizer._has_every_symbol or tokenizer.unk_token is None else {"unk_token": tokenizer.unk_token}
     suffix = tokenizer.end_of_word
     return Tokenizer(BPE(tokenizer.vocab, tokenizer.merges.pairs, end_of_word_suffix=suffix, fuse_unk=False, **unknown))
 
@@ -110,9 +110,10 @@ def engine_text(tokenizer: BpeTokenizer) -> str:
     engine = tokenizer._build_engine()
     put_added_tokens(engine, tokenizer)
     tokenizer._finish_engine(engine)
-    whole = json.loads(engine.to_str())
-    whole["model"]["merges"] = [" ".join(pair) for pair in tokenizer.merges.pairs]  # older programs read only this form
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+    parsed = json.loads(engine.to_str())
+    # Older programs read only this form of merges.
+    parsed["model"]["merges"] = [" ".join(pair) for pair in tokenizer.merges.pairs]
+    return json.dumps(parsed, indent=2, ensure_ascii=False) + "\n"
 
 
 def vocabulary_files(tokenizer: BpeTokenizer) -> dict[str, str]:

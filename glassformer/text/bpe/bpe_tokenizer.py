@@ -36,7 +36,7 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
     other_file_names: tuple[tuple[str, str], ...] = ()  # names that the two files had elsewhere
     model_input_names = ["input_ids", "attention_mask"]
     end_of_word = ""  # what marks the last symbol of a word
-    _knows_all = False  # whether every symbol that can come up is in the vocabulary
+    _has_every_symbol = False  # whether every symbol that can come up is in the vocabulary
 
     def __init__(self, vocabulary: BpeFile, **shared: Any) -> None:
         self.merges = Merges(vocabulary.merges)
@@ -133,7 +133,7 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
 
     def _plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
         made = super()._plain(texts, split_special_tokens)
-        if self._knows_all:
+        if self._has_every_symbol:
             return made
         unknown = self.unk_token_id
         return [  # the engine forgets what an unknown symbol was
@@ -148,11 +148,11 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
         for number, (symbols, origins) in enumerate(self._parts(text)):
             found = self.merges.tokens(symbols)
             tokens += found
-            offsets += self._places(found, origins)
+            offsets += self._offsets_of(found, origins)
             words += [number] * len(found)
         return Pieces([self._id_or_unknown(token) for token in tokens], (offsets, words), tokens)
 
-    def _places(self, tokens: list[str], origins: Sequence[int]) -> Offsets:
+    def _offsets_of(self, tokens: list[str], origins: Sequence[int]) -> Offsets:
         """Where the tokens of a part stand in the text."""
         places: Offsets = []
         done = 0
@@ -173,12 +173,12 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
         """A text as it is cut into parts: some tokenizers put a space before it."""
         return text
 
-    def _placed(self, pieces: Pieces, length: int, added: int) -> Pieces:
+    def _with_original_offsets(self, pieces: Pieces, length: int, added: int) -> Pieces:
         """Pieces of a prepared text, with offsets that count in the text as it was, `added` characters shorter."""
         return pieces
 
     def explain(self, text: str) -> Explanation:
-        """How a text becomes ids, step by step: print it, or look at its fields."""
+        """How a text becomes ids, step by step: print it, or read its fields."""
         from ..explanation.explain_bpe import explain_bpe
 
         return explain_bpe(self, text)

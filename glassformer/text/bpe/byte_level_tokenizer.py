@@ -12,7 +12,7 @@ from ..base.tokenizer_files import setting
 from ..encoding import Offsets, Pieces
 from ..engine.unicode_classes import engine_may_pre_tokenize_differently
 from .bpe import byte_origins, bytes_of, parts, symbols_of
-from .bpe_files import BpeFile, engine_for, has_every_byte, part_of, read_engine_file
+from .bpe_files import BpeFile, engine_for, has_every_byte, read_engine_file, section_of
 from .bpe_tokenizer import BpeTokenizer
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ class ByteLevelTokenizer(BpeTokenizer):
             raise TokenizerError(
                 f"errors must be 'replace', 'strict', 'ignore' or another way of decoding, got {settings['errors']!r}"
             ) from None
-        self._read = settings
-        self._knows_all = has_every_byte(vocabulary.vocab)
+        self._own_settings = settings
+        self._has_every_symbol = has_every_byte(vocabulary.vocab)
         super().__init__(vocabulary, **shared)
 
     # --- text to pieces ----------------------------------------------------------------------------------------
 
-    def _prefixed(self, text: str) -> str:
+    def _with_prefix_space(self, text: str) -> str:
         """A text with a space put before it, so that its first word is a word like any other."""
         return " " + text
 
@@ -51,26 +51,26 @@ class ByteLevelTokenizer(BpeTokenizer):
         return self._pieces_with(words, True, split_special_tokens)
 
     def _pieces_with(self, texts: list[str], prefix: bool, split_special_tokens: bool) -> list[Pieces]:
-        given = [self._prefixed(text) for text in texts] if prefix else texts
+        given = [self._with_prefix_space(text) for text in texts] if prefix else texts
         try:
             made = super()._pieces(given, split_special_tokens)
         except UnicodeEncodeError:
             raise lone_surrogate(texts) from None
         return [
-            self._placed(each, len(text), len(whole) - len(text))
-            for each, text, whole in zip(made, texts, given, strict=True)
+            self._with_original_offsets(each, len(text), len(prefixed) - len(text))
+            for each, text, prefixed in zip(made, texts, given, strict=True)
         ]
 
     def _prepared(self, text: str) -> str:
-        return self._prefixed(text) if self.add_prefix_space else text
+        return self._with_prefix_space(text) if self.add_prefix_space else text
 
-    def _placed(self, pieces: Pieces, length: int, added: int) -> Pieces:
+    def _with_original_offsets(self, pieces: Pieces, length: int, added: int) -> Pieces:
         if not added:
             return pieces
-        return Pieces(pieces.ids, lambda: (moved(pieces.offsets, length), pieces.words), pieces.tokens)
+        return Pieces(pieces.ids, lambda: (shifted(pieces.offsets, length), pieces.words), pieces.tokens)
 
     def _engine_agrees(self, text: str, split_special_tokens: bool) -> bool:
-        if not self._fits_engine or not (self._knows_all or self.unk_token is not None):
+        if not self._fits_engine or not (self._has_every_symbol or self.unk_token is not None):
             return False
         return not engine_may_pre_tokenize_differently(text)
 
@@ -97,18 +97,18 @@ class ByteLevelTokenizer(BpeTokenizer):
 
     @classmethod
     def _read_engine(cls, path: Path) -> BpeFile:
-        read, whole = read_engine_file(path, suffix="")
-        splitter = part_of(whole, "pre_tokenizer")
-        if whole.get("normalizer") or splitter.get("type") != "ByteLevel" or not splitter.get("use_regex", True):
+        read, parsed = read_engine_file(path, suffix="")
+        splitter = section_of(parsed, "pre_tokenizer")
+        if parsed.get("normalizer") or splitter.get("type") != "ByteLevel" or not splitter.get("use_regex", True):
             raise TokenizerError(
-                f"{path} uses {part_of(whole, 'normalizer').get('type')} and {splitter.get('type')}; a {cls.__name__} "
-                "does what ByteLevel (with its own pattern) describes, and changes nothing before"
+                f"{path} uses {section_of(parsed, 'normalizer').get('type')} and {splitter.get('type')}; a "
+                f"{cls.__name__} does what ByteLevel (with its own pattern) describes, and changes nothing before"
             )
         settings = {"add_prefix_space": splitter.get("add_prefix_space")}
-        return BpeFile(read.vocab, read.name, read.added, settings | cls._read_template(whole, path), read.merges)
+        return BpeFile(read.vocab, read.name, read.added, settings | cls._read_template(parsed, path), read.merges)
 
     @classmethod
-    def _read_template(cls, whole: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    def _read_template(cls, parsed: Mapping[str, Any], path: Path) -> dict[str, Any]:
         """Settings that follow from the special tokens which a tokenizer.json puts around texts."""
         return {}
 
@@ -129,16 +129,16 @@ class ByteLevelTokenizer(BpeTokenizer):
     def _saved_special_tokens(self) -> dict[str, Any]:
         # With their flags: older programs take a bare name to mean that the spaces around the token go.
         flags = ("content", "lstrip", "normalized", "rstrip", "single_word")
-        whole = {
+        flagged = {
             name: self._added_tokens[token].to_dict() for name, token in self._special.items() if token is not None
         }
-        return self.special_tokens_map | {name: {f: token[f] for f in flags} for name, token in whole.items()}
+        return self.special_tokens_map | {name: {f: token[f] for f in flags} for name, token in flagged.items()}
 
     def _saved_settings(self) -> dict[str, Any]:
-        return dict(self._read)
+        return dict(self._own_settings)
 
 
-def moved(offsets: Offsets, length: int) -> Offsets:
+def shifted(offsets: Offsets, length: int) -> Offsets:
     """Offsets one to the left; a space that was added counts as part of the first character."""
     least = min(1, length)
     return [(max(start - 1, 0), max(end - 1, least)) for start, end in offsets]

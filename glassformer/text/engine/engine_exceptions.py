@@ -1,4 +1,4 @@
-"""Characters for which the Rust engine cannot be trusted to do what the original algorithm does.
+"""Characters for which the Rust engine may differ from the original algorithm.
 
 Its Unicode tables are older than Python's, and it misses 256 Chinese characters from U+2B820 on. Also listed: what
 Unicode 13 did not have or what has changed since, where the running Python decides; and lone surrogates, which Rust
@@ -7,7 +7,7 @@ cannot hold. Made by tests/text/make_engine_exceptions.py from a comparison of a
 
 from __future__ import annotations
 
-import re
+from .character_sets import CharacterSearch
 
 BASIC = """
 378-379 380-383 38B 38D 3A2 530 557-558 58B-58C 590 5C8-5CF 5EB-5EE 5F5-5FF 61D 70E 74B-74C 7B2-7BF 7FB-7FD 82E-82F
@@ -48,22 +48,5 @@ BEYOND = """
 E0080-E00FF E01F0-EFFFF FFFFE-FFFFF 10FFFE-10FFFF
 """
 
-
-def any_in(ranges: str) -> re.Pattern[str]:
-    """A pattern that finds a character in ranges such as `61C-61D 8E2`."""
-    shown = ("-".join(re.escape(chr(int(point, 16))) for point in each.split("-")) for each in ranges.split())
-    return re.compile(f"[{''.join(shown)}]")
-
-
-# Two patterns, because the search is forty times faster while a class stays within the basic plane.
-IN_BASIC, IN_BEYOND, IS_BEYOND = any_in(BASIC), any_in(BEYOND), any_in("10000-10FFFF")
-
-
-def engine_may_differ(text: str) -> bool:
-    """Whether a text holds a character that the engine might treat in another way than the original."""
-    if text.isascii():
-        return False
-    if IN_BASIC.search(text):
-        return True
-    beyond = IS_BEYOND.findall(text)
-    return bool(beyond) and IN_BEYOND.search("".join(beyond)) is not None
+# Whether a text holds a character that the engine might treat in another way than the original.
+engine_may_differ = CharacterSearch(BASIC, BEYOND)

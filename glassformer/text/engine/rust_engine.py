@@ -17,7 +17,7 @@ class EngineWithFallback:
     """The part of a tokenizer that chooses, for each text, the engine or the fallback."""
 
     def _engine_agrees(self, text: str, split_special_tokens: bool) -> bool:
-        """Whether the engine can be trusted to give what the original gives."""
+        """Whether the engine gives what the original gives."""
         raise NotImplementedError
 
     def _reference_pieces(self, text: str, split_special_tokens: bool) -> Pieces:

@@ -8,9 +8,7 @@ Made by tests/text/make_unicode_classes.py from a comparison of all characters; 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
-from .engine_exceptions import IS_BEYOND, any_in
+from .character_sets import CharacterSearch, CodePoints
 
 LETTERS = """
 41-5A 61-7A AA B5 BA C0-D6 D8-F6 F8-2C1 2C6-2D1 2E0-2E4 2EC 2EE 370-374 376-377 37A-37D 37F 386 388-38A 38C 38E-3A1
@@ -105,33 +103,7 @@ UNSURE_BEYOND = """
 1E6E4-1E6E5 1E6E7-1E6ED 1E6F0-1E6F4 1E6FE-1E6FF 2B739-2B73F 2B81E 2CEA2-2CEAD 2EBF0-2EE5D 31350-33479 3D000-3FC3F
 """
 
+LETTER_POINTS, NUMBER_POINTS = CodePoints(LETTERS), CodePoints(NUMBERS)
 
-def bounds(ranges: str) -> list[int]:
-    """Where ranges such as `41-5A AA` begin and where they are over, one after the other."""
-    found: list[int] = []
-    for each in ranges.split():
-        first, _, last = each.partition("-")
-        found += (int(first, 16), int(last or first, 16) + 1)
-    return found
-
-
-LETTER_BOUNDS, NUMBER_BOUNDS = bounds(LETTERS), bounds(NUMBERS)
-IN_BASIC, IN_BEYOND = any_in(UNSURE_BASIC), any_in(UNSURE_BEYOND)
-
-
-def is_letter(point: int) -> bool:
-    return bisect_right(LETTER_BOUNDS, point) % 2 == 1
-
-
-def is_number(point: int) -> bool:
-    return bisect_right(NUMBER_BOUNDS, point) % 2 == 1
-
-
-def engine_may_pre_tokenize_differently(text: str) -> bool:
-    """Whether a text holds a character that some engine does not take for the letter or number it is."""
-    if text.isascii():
-        return False
-    if IN_BASIC.search(text):
-        return True
-    beyond = IS_BEYOND.findall(text)
-    return bool(beyond) and IN_BEYOND.search("".join(beyond)) is not None
+# Whether a text holds a character that some engine does not take for the letter or number it is.
+engine_may_pre_tokenize_differently = CharacterSearch(UNSURE_BASIC, UNSURE_BEYOND)

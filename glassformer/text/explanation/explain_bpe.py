@@ -56,7 +56,7 @@ class PartSteps:
                 break
             shown_merge = f"{printable(merge.left)} + {printable(merge.right)} (rank {merge.rank})"
             if len(self.symbols) <= MAX_SHOWN:
-                pieces = joined_everywhere(pieces, merge)
+                pieces = apply_merge(pieces, merge)
                 shown_merge += f" -> {' '.join(map(printable, pieces))}"
             elif merge.times > 1:
                 shown_merge += f", {merge.times} times"
@@ -68,7 +68,7 @@ class PartSteps:
         return found + wrapped("    gives  ", "  ".join(abridged(given, MAX_SHOWN)))
 
 
-def joined_everywhere(pieces: Sequence[str], merge: Merge) -> list[str]:
+def apply_merge(pieces: Sequence[str], merge: Merge) -> list[str]:
     """The pieces after a merge."""
     found: list[str] = []
     place = 0
@@ -83,33 +83,33 @@ def explain_bpe(tokenizer: BpeTokenizer, text: str) -> Explanation:
     """Explain the tokenization of a text by a tokenizer with byte-pair encoding."""
     refuse_other_than_text(text)
     tokenizer._pieces([text])  # names bad input
-    whole = tokenizer._prepared(text)
-    added = len(whole) - len(text)
+    prefixed = tokenizer._prepared(text)
+    added = len(prefixed) - len(text)
     stretches: list[Stretch] = []
-    for start, end, token in tokenizer._stretches(whole):
+    for start, end, token in tokenizer._stretches(prefixed):
         span = max(start - added, 0), max(end - added, 0)
         if token is not None:
             stretches.append(Stretch(text[slice(*span)], *span, tokenizer.convert_tokens_to_ids(token)))
             continue
         steps = []
-        for symbols, origins in tokenizer._parts(whole[start:end]):
+        for symbols, origins in tokenizer._parts(prefixed[start:end]):
             places = [start + origin for origin in origins]
-            steps.append(explain_part(tokenizer, whole, symbols, places, len(text)))
+            steps.append(explain_part(tokenizer, prefixed, symbols, places, len(text)))
         stretches.append(Stretch(text[slice(*span)], *span, None, tuple(steps)))
     return build_explanation(tokenizer, text, stretches)
 
 
 def explain_part(
-    tokenizer: BpeTokenizer, whole: str, symbols: Sequence[str], origins: Sequence[int], length: int
+    tokenizer: BpeTokenizer, prefixed: str, symbols: Sequence[str], origins: Sequence[int], length: int
 ) -> PartSteps:
-    """What happened to one part. `whole` is the text with the space that may have been put before it."""
+    """What happened to one part. `prefixed` is the text with the space that may have been put before it."""
     start, end = origins[0], origins[-1] + 1
-    added = len(whole) - length
-    source = whole[start:end]
+    added = len(prefixed) - length
+    source = prefixed[start:end]
     merges: list[Merge] = []
     tokens = tokenizer.merges.apply(symbols, merges)
     ids = [tokenizer._id_or_unknown(token) for token in tokens]
-    pieces = Pieces(ids, (tokenizer._places(tokens, origins), [0] * len(ids)), tokens)
+    pieces = Pieces(ids, (tokenizer._offsets_of(tokens, origins), [0] * len(ids)), tokens)
     unknown = [token for token in tokens if token not in tokenizer.vocab]
     return PartSteps(
         source,
@@ -120,6 +120,6 @@ def explain_part(
         tuple(merges),
         tuple(tokens),
         tuple(ids),
-        tuple(tokenizer._placed(pieces, length, added).offsets),
+        tuple(tokenizer._with_original_offsets(pieces, length, added).offsets),
         f"not in the vocabulary: {' '.join(map(printable, unknown))}" if unknown else "",
     )

@@ -1,4 +1,4 @@
-"""How a text becomes ids, step by step, to print or to look at.
+"""How a text becomes ids, step by step, to print or to inspect.
 
 Computed by the readable algorithm, and compared with the ids that the tokenizer itself gives.
 """
@@ -146,7 +146,7 @@ def explain_word(
     pieces = tokenizer.wordpiece_tokenizer.pieces(word, attempts)
     ids = tokenizer.convert_tokens_to_ids([piece.token for piece in pieces])
     note = ""
-    if word.whole:
+    if word.is_kept:
         note = "kept whole (never_split)"
     elif len(word.text) > tokenizer.max_input_chars_per_word:
         note = f"{len(word.text)} characters, longer than {tokenizer.max_input_chars_per_word}: unknown"
@@ -180,7 +180,7 @@ def changes(tokenizer: BertTokenizer, source: str, word: Word, before: Word | No
     if tokenizer.do_lower_case and source.lower() != source:
         found.append("lower-cased")
     decomposed = unicodedata.normalize("NFD", source)
-    if tokenizer.basic_tokenizer.strip_accents and not word.whole:
+    if tokenizer.basic_tokenizer.strip_accents and not word.is_kept:
         if any(unicodedata.category(char) == "Mn" for char in decomposed):
             found.append("accents stripped")
         elif decomposed != source:
@@ -225,7 +225,7 @@ def report(word: WordSteps) -> list[str]:
 
 
 def abridged(tried: list[str], most: int = 12) -> list[str]:
-    """Long lists of vain attempts, shortened in the middle."""
+    """Long lists of failed attempts, shortened in the middle."""
     if len(tried) <= most:
         return tried
     return [*tried[: most // 2], f"... {len(tried) - most} more no ...", *tried[len(tried) - most // 2 :]]

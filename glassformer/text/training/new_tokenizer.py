@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from os import PathLike
 
 from ...errors import InputError, nearest, suggests
-from ..base.encoding_options import whole
+from ..base.encoding_options import check_whole_number
 from ..bert_tokenizer import BertTokenizer
 from ..bpe.bpe import SYMBOLS
 from ..gpt2_tokenizer import END, GPT2Tokenizer
@@ -49,8 +49,8 @@ def train_tokenizer(
     if kind not in TOKENIZER_KINDS:
         hint = nearest(str(kind), TOKENIZER_KINDS)
         raise InputError(f"a new tokenizer is one of {', '.join(TOKENIZER_KINDS)}, got {kind!r}{hint}")
-    whole("vocab_size", vocab_size, 1)
-    whole("min_frequency", min_frequency, 0)
+    check_whole_number("vocab_size", vocab_size, 1)
+    check_whole_number("min_frequency", min_frequency, 0)
     if kind != "wordpiece" and lowercase is not None:
         raise InputError(f"lowercase is for wordpiece; a tokenizer of {kind} keeps every text as it is")
     if kind == "characters" and vocab_size is not None:

@@ -1,4 +1,4 @@
-"""A vocabulary fresh from training, usable at once and ready to be saved."""
+"""A newly trained vocabulary, usable at once and ready to be saved."""
 
 from __future__ import annotations
 

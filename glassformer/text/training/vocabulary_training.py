@@ -10,7 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError, nearest, refuse_unknown, suggests
-from ..base.encoding_options import whole
+from ..base.encoding_options import check_whole_number
 from ..engine.engine_exceptions import engine_may_differ
 from ..wordpiece.wordpiece import BasicTokenizer
 from .trained_vocabulary import Vocabulary
@@ -57,9 +57,9 @@ def train_vocabulary(
         strip_accents=strip_accents,
         tokenize_chinese_chars=tokenize_chinese_chars,
     )
-    whole("vocab_size", vocab_size, 1)
-    whole("min_frequency", min_frequency, 0)
-    whole("limit_alphabet", limit_alphabet, 1)
+    check_whole_number("vocab_size", vocab_size, 1)
+    check_whole_number("min_frequency", min_frequency, 0)
+    check_whole_number("limit_alphabet", limit_alphabet, 1)
     min_frequency = 2 if min_frequency is None else min_frequency
     lowercase = kind == "wordpiece" if lowercase is None else lowercase
     special = list(SPECIAL[kind] if special_tokens is None else special_tokens)
@@ -102,11 +102,11 @@ def wordpiece(
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     counts = count_words(lines, basic)
-    letters: Counter[str] = Counter()
+    characters: Counter[str] = Counter()
     for word, count in counts.items():
         for char in word:
-            letters[char] += count
-    kept = sorted(sorted(letters, key=lambda char: (-letters[char], char))[:alphabet])
+            characters[char] += count
+    kept = sorted(sorted(characters, key=lambda char: (-characters[char], char))[:alphabet])
     inner = sorted({char for word in counts for char in word[1:]} & set(kept))
     least = len(special) + len(kept) + len(inner)
     if size < least:
@@ -133,7 +133,7 @@ def wordpiece(
 
 
 def count_words(lines: Iterable[str], basic: BasicTokenizer) -> Counter[str]:
-    """How often each word occurs; the engine cuts the lines for which it can be trusted."""
+    """How often each word occurs; the engine cuts the lines for which it agrees with the original."""
     from tokenizers.normalizers import BertNormalizer
     from tokenizers.pre_tokenizers import BertPreTokenizer
 

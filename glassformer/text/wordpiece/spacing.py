@@ -22,14 +22,14 @@ def join_word_pieces(tokens: Sequence[str], special: Collection[str]) -> str:
             parts.append(token[2:])
             before = token if len(token) > 2 else before
             continue
-        if parts and (before in special or token in special or not touch(before[-1:], token[:1])):
+        if parts and (before in special or token in special or not stand_together(before[-1:], token[:1])):
             parts.append(" ")
         parts.append(token)
         before = token
     return "".join(parts).strip()
 
 
-def touch(left: str, right: str) -> bool:
+def stand_together(left: str, right: str) -> bool:
     """Whether no space stands between these two characters."""
     if not left or not right or (left.isascii() and right.isascii()):
         return False

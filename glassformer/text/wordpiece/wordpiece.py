@@ -59,7 +59,7 @@ class Word:
 
     text: str
     origins: Sequence[int]
-    whole: bool = False  # never to be cut into pieces (`never_split`)
+    is_kept: bool = False  # never to be cut into pieces (`never_split`)
 
     @property
     def start(self) -> int:
@@ -201,7 +201,7 @@ class BasicTokenizer:
             yield self.word(word[start:], origins[start:])
 
     def word(self, text: str, origins: Sequence[int]) -> Word:
-        return Word(text, origins, whole=text in self.never_split)
+        return Word(text, origins, is_kept=text in self.never_split)
 
 
 class WordPiece:
@@ -218,7 +218,7 @@ class WordPiece:
         Each candidate that is tried is written into `attempts`, if a list is given, with whether it was found.
         """
         unknown = [Piece(self.unk_token, word.start, word.end)]
-        if word.whole:
+        if word.is_kept:
             return [Piece(word.text, word.start, word.end)]
         if len(word.text) > self.max_input_chars_per_word:
             return unknown

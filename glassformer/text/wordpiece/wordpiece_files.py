@@ -55,8 +55,8 @@ def text_lines(path: Path) -> list[str]:
 
 def read_engine_file(path: Path) -> VocabularyFile:
     """The vocabulary of a tokenizer.json, if it describes a BERT tokenizer."""
-    whole = read_json(path)
-    model = whole.get("model") or {}
+    parsed = read_json(path)
+    model = parsed.get("model") or {}
     kind = model.get("type", "WordPiece" if "max_input_chars_per_word" in model else None)
     vocab = model.get("vocab")
     if kind != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
@@ -67,8 +67,8 @@ def read_engine_file(path: Path) -> VocabularyFile:
     vocab = {token: read_token_id(index, path) for token, index in vocab.items()}
     if len(set(vocab.values())) != len(vocab):
         raise TokenizerError(f"{path} gives two tokens the same id")
-    normalizer = whole.get("normalizer") or {}
-    splitter = (whole.get("pre_tokenizer") or {}).get("type")
+    normalizer = parsed.get("normalizer") or {}
+    splitter = (parsed.get("pre_tokenizer") or {}).get("type")
     if normalizer.get("type") != "BertNormalizer" or splitter != "BertPreTokenizer" or not normalizer.get("clean_text"):
         raise TokenizerError(
             f"{path} uses {normalizer.get('type')} and {splitter}; a BertTokenizer does what BertNormalizer (with "
@@ -80,13 +80,13 @@ def read_engine_file(path: Path) -> VocabularyFile:
         "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
         "max_input_chars_per_word": model.get("max_input_chars_per_word"),
     }
-    return VocabularyFile(vocab, str(path), read_added_tokens(whole, path), settings)
+    return VocabularyFile(vocab, str(path), read_added_tokens(parsed, path), settings)
 
 
-def read_added_tokens(whole: Mapping[str, Any], path: Path) -> dict[int, Any]:
+def read_added_tokens(parsed: Mapping[str, Any], path: Path) -> dict[int, Any]:
     """The tokens that a tokenizer.json looks for in texts, by id."""
     added = {}
-    for token in whole.get("added_tokens") or []:
+    for token in parsed.get("added_tokens") or []:
         if not isinstance(token, dict) or "id" not in token:
             raise TokenizerError(f"{path}: an added token must have an id and content, got {token!r}")
         added[read_token_id(token["id"], path)] = token

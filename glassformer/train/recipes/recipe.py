@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError, InputError, meant_by
 from ...tasks.registry import full_name
-from ...text.base.encoding_options import between, one_of, whole
+from ...text.base.encoding_options import between, check_whole_number, one_of
 from ..train_settings import TrainSettings, at_least
 from .recipe_text import parse_value
 
@@ -241,8 +241,8 @@ def check_source(name: str, value: Any, where: str) -> None:
 
 def check_data(data: DataSettings, where: str) -> None:
     """Refuse settings of the rows that cannot be meant."""
-    whole("data.limit", data.limit, 1)
-    whole("data.eval_limit", data.eval_limit, 1)
+    check_whole_number("data.limit", data.limit, 1)
+    check_whole_number("data.eval_limit", data.eval_limit, 1)
     one_of("data.streaming", data.streaming, (True, False))
     at_least("data.buffer", data.buffer, 1)
     if not isinstance(data.columns, Mapping | None):
