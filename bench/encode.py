@@ -1,6 +1,6 @@
 """How fast BERT encodes texts of natural length, beside transformers, onnxruntime and ctranslate2.
 
-    python bench/encode.py [--shapes 6x384 12x768] [--rounds 3] [--batches 12] [--json bench/results/encode.json]
+    python bench/encode.py [--shapes 6x384 12x768] [--rounds 3] [--batches 12] [--before CHECKOUT] [--json FILE]
 
 All engines hold the same random weights in float32 and get the same batches of 32 in arrival order (log-normal
 lengths, mean about 36 tokens, at most 128), on 2 threads. Rounds alternate between engines, each in a process of its
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import engines
 import numpy as np
-from workers import Worker
+from workers import BEFORE, Worker
 
 THREADS = 2
 
@@ -54,11 +54,16 @@ def write_model(folder: Path, layers: int, width: int) -> None:
     ).save_pretrained(folder)
 
 
-def measure(folder: Path, names: list[str], batches: int, rounds: int) -> dict[str, dict[str, float]]:
+def measure(
+    folder: Path, names: list[str], batches: int, rounds: int, before: Path | None
+) -> dict[str, dict[str, float]]:
     """Tokens per second of each engine, and how far its numbers are from ours."""
     work = natural_batches(batches)
     real = sum(int(mask.sum()) for _, mask in work)
-    ready = {name: Worker(engines.load, name, folder, THREADS, threads=THREADS) for name in names}
+    ready = {
+        name: Worker(engines.load, name, folder, THREADS, threads=THREADS, checkout=before if name == BEFORE else None)
+        for name in names
+    }
     ids, mask = work[0]
     seen = mask.astype(bool)
     ours = ready["glassformer"](ids, mask)[1][seen]
@@ -75,25 +80,29 @@ def measure(folder: Path, names: list[str], batches: int, rounds: int) -> dict[s
     return {
         name: {
             "tokens_per_second": statistics.median(speeds[name]),
-            "against_transformers": statistics.median(
-                a / b for a, b in zip(speeds[name], speeds["transformers"], strict=True)
-            ),
+            **{
+                f"against_{other}": statistics.median(a / b for a, b in zip(speeds[name], speeds[other], strict=True))
+                for other in ("transformers", BEFORE)
+                if other in speeds
+            },
             "away_from_ours": away[name],
         }
         for name in names
     }
 
 
-def probe(name: str, folder: Path) -> dict[str, float]:
+def probe(name: str, folder: Path, before: Path | None) -> dict[str, float]:
     """Peak memory and seconds from process start to the first embedding, in a fresh process."""
     command = [sys.executable, __file__, "--probe", name, "--folder", str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS), "HF_HUB_OFFLINE": "1"}
+    if name == BEFORE:
+        environment["PYTHONPATH"] = str(before)
     results = []
     for _ in range(3):
         start = time.time()
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        told = json.loads(run.stdout.splitlines()[-1])
-        results.append({"seconds_to_first": told["done"] - start, "peak_mib": told["peak_mib"]})
+        report = json.loads(run.stdout.splitlines()[-1])
+        results.append({"seconds_to_first": report["done"] - start, "peak_mib": report["peak_mib"]})
     return {key: statistics.median(result[key] for result in results) for key in results[0]}
 
 
@@ -112,14 +121,15 @@ def run_probe(name: str, folder: Path) -> None:
 def show(title: str, rows: dict[str, dict[str, float]]) -> None:
     print(f"\n{title}")
     print(
-        f"{'engine':14}{'tokens/s':>10}{'x transformers':>16}{'x onnxruntime':>15}"
+        f"{'engine':14}{'tokens/s':>10}{'x before':>10}{'x transformers':>16}{'x onnxruntime':>15}"
         f"{'first, s':>10}{'peak, MiB':>11}{'away':>10}"
     )
     onnx = rows.get("onnxruntime", {}).get("tokens_per_second")
     for name, row in rows.items():
         against = f"{row['tokens_per_second'] / onnx:.2f}" if onnx else "-"
+        before = f"{row['against_before']:.2f}" if "against_before" in row else "-"
         print(
-            f"{name:14}{row['tokens_per_second']:10.0f}{row['against_transformers']:16.2f}{against:>15}"
+            f"{name:14}{row['tokens_per_second']:10.0f}{before:>10}{row['against_transformers']:16.2f}{against:>15}"
             f"{row['seconds_to_first']:10.2f}{row['peak_mib']:11.0f}{row['away_from_ours']:10.1e}"
         )
 
@@ -130,6 +140,7 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", default=list(engines.NAMES), choices=engines.NAMES)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batches", type=int, default=12)
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, measured as one more engine")
     parser.add_argument("--json", type=Path, default=Path("bench/results/encode.json"))
     parser.add_argument("--probe", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -140,6 +151,8 @@ def main() -> None:
 
     os.environ["HF_HUB_OFFLINE"] = "1"
     names = [name for name in engines.NAMES if name in {*arguments.engines, "glassformer", "transformers"}]
+    if arguments.before:
+        names.insert(1, BEFORE)
     padding = [mask for _, mask in natural_batches(arguments.batches)]
     tokens, places = sum(int(m.sum()) for m in padding), sum(m.size for m in padding)
     print(f"{arguments.batches} batches of 32, {THREADS} threads, float32")
@@ -149,9 +162,9 @@ def main() -> None:
         layers, width = map(int, shape.split("x"))
         with tempfile.TemporaryDirectory() as folder:
             write_model(Path(folder), layers, width)
-            rows = measure(Path(folder), names, arguments.batches, arguments.rounds)
+            rows = measure(Path(folder), names, arguments.batches, arguments.rounds, arguments.before)
             for name in names:
-                rows[name] |= probe(name, Path(folder))
+                rows[name] |= probe(name, Path(folder), arguments.before)
         show(f"{layers} layers x {width}", rows)
         results[shape] = rows
     arguments.json.parent.mkdir(parents=True, exist_ok=True)

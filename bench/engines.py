@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from workers import BEFORE
 
 Encode = Callable[[np.ndarray, np.ndarray], np.ndarray]  # ids B T, mask B T -> B T C
 
@@ -20,6 +21,7 @@ def load(name: str, folder: Path, threads: int) -> Encode:
     """One engine with the weights of `folder`, in float32."""
     return {
         "glassformer": load_glassformer,
+        BEFORE: load_glassformer,
         "transformers": load_transformers,
         "onnxruntime": load_onnxruntime,
         "ctranslate2": load_ctranslate2,

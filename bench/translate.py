@@ -1,6 +1,6 @@
 """How fast a translator learns and writes, beside the same Transformer put together from torch.nn.Transformer.
 
-    python bench/translate.py [--rounds 3] [--steps 6] [--sentences 32] [--json bench/results/translate.json]
+    python bench/translate.py [--rounds 3] [--steps 6] [--sentences 32] [--before CHECKOUT] [--json FILE]
 
 Both have the shape of recipes/multi30k.toml and the same weights, so that their first losses and all their
 translations are equal, which is checked. Pairs have natural lengths (log-normal, median 14, log-sd 0.35, up to 40
@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from workers import Worker
+from workers import BEFORE, Worker
 
 THREADS = 2
 ROWS, BEAMS, NEW = 128, 5, 30
@@ -199,6 +199,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--sentences", type=int, default=32)
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, measured as one more engine")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     from glassformer import TransformerConfig, TransformerForSeq2SeqLM
@@ -211,16 +212,21 @@ def main() -> None:
         print(f"{model.num_parameters():,} parameters, {THREADS} threads")
         loads = {"glassformer": load_ours, "torch.nn.Transformer": load_plain}
         workers = {name: Worker(load, folder, threads=THREADS) for name, load in loads.items()}
+        if options.before:
+            workers[BEFORE] = Worker(load_ours, folder, threads=THREADS, checkout=options.before)
         try:
             found = measure(workers, options)
         finally:
             for worker in workers.values():
                 worker.close()
-    ours, theirs = found["glassformer"], found["torch.nn.Transformer"]
+    ours = found["glassformer"]
     print(f"{'':24}{'learnt tokens/s':>18}{'written tokens/s':>18}")
     for name, figures in found.items():
         print(f"{name:24}{figures['learn']:>18,.0f}{figures['write']:>18,.0f}")
-    print(f"{'ratio':24}{ours['learn'] / theirs['learn']:>18.2f}{ours['write'] / theirs['write']:>18.2f}")
+    for name, theirs in found.items():
+        if name != "glassformer":
+            ratios = (ours[what] / theirs[what] for what in ("learn", "write"))
+            print(f"{f'x {name}':24}" + "".join(f"{ratio:>18.2f}" for ratio in ratios))
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(found, indent=2) + "\n")
@@ -229,11 +235,10 @@ def main() -> None:
 def measure(workers: dict[str, Worker], options: argparse.Namespace) -> dict[str, dict[str, float]]:
     sources = [source for source, _ in make_pairs(options.sentences, 99)]
     written = {name: worker("write", sources)[1] for name, worker in workers.items()}
-    first, second = written.values()
-    same = sum(a == b for a, b in zip(first, second, strict=True))
+    same = sum(all(each == texts[0] for each in texts) for texts in zip(*written.values(), strict=True))
     losses = {name: worker("learn", make_pairs(ROWS, 0))[1] for name, worker in workers.items()}
-    told = ", ".join(f"{loss:.5f}" for loss in losses.values())
-    print(f"{same} of {len(sources)} translations are equal; first losses {told}")
+    listed = ", ".join(f"{loss:.5f}" for loss in losses.values())
+    print(f"{same} of {len(sources)} translations are equal; first losses {listed}")
     times: dict[str, dict[str, list[float]]] = {name: {"learn": [], "write": []} for name in workers}
     for number in range(options.rounds):
         for name, worker in workers.items():

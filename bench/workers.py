@@ -4,42 +4,51 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+BEFORE = "before"  # the engine that is an earlier commit of glassformer
 
 
 class Worker:
-    """A loaded engine that waits for calls; each is timed where it runs."""
+    """A loaded engine that waits for calls; each is timed where it runs.
 
-    def __init__(self, load: Callable[..., Callable], *arguments: Any, threads: int):
+    With `checkout`, glassformer is imported from there.
+    """
+
+    def __init__(self, load: Callable[..., Callable], *arguments: Any, threads: int, checkout: Path | None = None):
         os.environ["OMP_NUM_THREADS"] = str(threads)
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, load, arguments), daemon=True)
+        self.process = context.Process(target=serve, args=(theirs, load, arguments, checkout), daemon=True)
         self.process.start()
 
     def __call__(self, *arguments: Any) -> tuple[float, Any]:
         """(seconds, result)"""
         self.pipe.send(arguments)
-        told = self.pipe.recv()
-        if isinstance(told, BaseException):
-            raise told
-        return told
+        answer = self.pipe.recv()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def close(self) -> None:
         self.process.terminate()
         self.process.join()
 
 
-def serve(pipe, load: Callable[..., Callable], arguments: tuple) -> None:
+def serve(pipe, load: Callable[..., Callable], arguments: tuple, checkout: Path | None) -> None:
+    if checkout is not None:
+        sys.path.insert(0, str(checkout))
     engine = load(*arguments)
     while True:
         given = pipe.recv()
         start = time.perf_counter()
         try:
             result = engine(*given)
-        except Exception as error:  # told to the one who asked
+        except Exception as error:  # raised where the call was made
             pipe.send(error)
         else:
             pipe.send((time.perf_counter() - start, result))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from workers import BEFORE
 
 # prompts, number of new tokens, beams -> new tokens of each prompt
 Write = Callable[[list[list[int]], int, int], list[list[int]]]
@@ -16,9 +17,12 @@ NAMES = ("glassformer", "transformers", "ctranslate2", "glassformer int8", "ctra
 def load(name: str, folder: Path, threads: int) -> Write:
     kind, _, precision = name.partition(" ")
     precision = precision or "float32"
-    return {"glassformer": load_glassformer, "transformers": load_transformers, "ctranslate2": load_ctranslate2}[kind](
-        folder, threads, precision
-    )
+    return {
+        "glassformer": load_glassformer,
+        BEFORE: load_glassformer,
+        "transformers": load_transformers,
+        "ctranslate2": load_ctranslate2,
+    }[kind](folder, threads, precision)
 
 
 def load_glassformer(folder: Path, threads: int, precision: str) -> Write:
