@@ -23,13 +23,10 @@ BLOCK = 2**20
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Where rows come from.
+class RowFormat:
+    """How the rows of a file are read.
 
     Attributes:
-        input: A file of rows (txt, csv, tsv, jsonl, json, conll, parquet, these also as .gz), a folder of such files,
-            a pattern, or - for standard input. Every line of txt is a row, an empty one too; in the other formats an
-            empty line is none.
         column: Which of the file's columns to read as what, by its name, text=sentence, or by its number from 0,
             text=2. Can be given several times; then only these columns are read. If not given, columns are found by
             their names.
@@ -39,21 +36,19 @@ class Reading:
         quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
     """
 
-    input: Annotated[str, arg(metavar="FILE")] = ""
     column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = ()
     format: Annotated[str, arg(metavar="FORMAT")] = ""
     header: Literal["guess", "yes", "no"] = "guess"
     delimiter: Annotated[str, arg(metavar="CHARACTER")] = ""
     quotes: Literal["guess", "yes", "no"] = "guess"
 
-    def rows(self, known: Iterable[str]) -> Rows:
-        """What to read; `known` are the columns that can be named."""
+    def rows(self, file: str, known: Iterable[str]) -> Rows:
+        """The rows of a file, or of standard input for `-`; `known` are the columns that can be named."""
         from ...data.readers import read_rows
 
-        format = self.format or ("txt" if self.input == "-" else None)
         return read_rows(
-            self.input,
-            format=format,
+            file,
+            format=self.format or ("txt" if file == "-" else None),
             columns=self.wanted(list(known)),
             header=SWITCH[self.header],
             delimiter=self.delimiter or None,
@@ -76,8 +71,30 @@ class Reading:
         return columns or None
 
     def settings(self) -> dict[str, Any]:
-        """What decides which rows are read, for a note of it."""
+        """What decides how rows are read, for a note of it."""
         return {**vars(self), "column": list(self.column)}
+
+
+@dataclass(frozen=True)
+class RowInput:
+    """Where rows come from.
+
+    Attributes:
+        input: A file of rows (txt, csv, tsv, jsonl, json, conll, parquet, these also as .gz), a folder of such files,
+            a pattern, or - for standard input. Every line of txt is a row, an empty one too; in the other formats an
+            empty line is none.
+    """
+
+    input: Annotated[str, arg(metavar="FILE")] = ""
+    row_format: Annotated[RowFormat, arg(name="")] = RowFormat()
+
+    def rows(self, known: Iterable[str]) -> Rows:
+        """What to read; `known` are the columns that can be named."""
+        return self.row_format.rows(self.input, known)
+
+    def settings(self) -> dict[str, Any]:
+        """What decides which rows are read, for a note of it."""
+        return {"input": self.input, **self.row_format.settings()}
 
 
 def items_of(rows: Rows) -> Iterator[Row | DataError]:

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from ...errors import DataError, InputError
 from ..output.terminal import counted, print_json
-from ..rows.input_rows import Reading, answered, count_of, items_of
+from ..rows.input_rows import RowInput, answered, count_of, items_of
 
 if TYPE_CHECKING:
     from ...data.readers import Rows
@@ -28,7 +28,7 @@ def embed(
     texts: Positional[Annotated[tuple[str, ...], arg(metavar="TEXT")]] = (),
     /,
     *,
-    reading: Annotated[Reading, arg(name="")] = Reading(),  # noqa: B008
+    row_input: Annotated[RowInput, arg(name="")] = RowInput(),  # noqa: B008
     output: Annotated[str, arg(metavar="FILE", aliases=["-o"])] = "",
     prompt_name: Annotated[str | None, arg(metavar="NAME")] = None,
     normalize: bool = False,
@@ -61,9 +61,9 @@ def embed(
         dtype: What to compute in. bfloat16 is quicker on processors that have it, and has three digits, not seven.
         json: Print JSON: the vectors of TEXT, or what was written to a file.
     """
-    if bool(texts) == bool(reading.input):
+    if bool(texts) == bool(row_input.input):
         raise InputError("give texts, or --input with a file of texts" + (", not both" if texts else ""))
-    if bool(reading.input) != bool(output):
+    if bool(row_input.input) != bool(output):
         raise InputError("--input with a file of texts and --output with a .npy file belong together")
     if batch_tokens is not None and batch_tokens < 1:
         raise InputError(f"--batch-tokens must be 1 or more, got {batch_tokens}")
@@ -73,9 +73,9 @@ def embed(
     from ..rows.npy_file import check_name
 
     check_name(output)
-    rows = reading.rows(["text"])
+    rows = row_input.rows(["text"])
     task = task_of(load(model, device, dtype), prompt_name)
-    about = {"model": model, "dtype": dtype, "prompt_name": prompt_name, "normalize": normalize, **reading.settings()}
+    about = {"model": model, "dtype": dtype, "prompt_name": prompt_name, "normalize": normalize, **row_input.settings()}
     summary = write_vectors(task, rows, output, about, restart, batch_tokens)
     if json:
         print_json(summary)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from ...errors import InputError
 from ..output.terminal import print_json, print_table
-from ..rows.input_rows import Reading
+from ..rows.input_rows import RowFormat
 from .predict import read_options
 
 
@@ -20,11 +20,7 @@ def evaluate(
     *,
     data: Annotated[str, arg(metavar="FILE")],
     target: Annotated[str, arg(metavar="FILE")] = "",
-    column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
-    format: Annotated[str, arg(metavar="FORMAT")] = "",
-    header: Literal["guess", "yes", "no"] = "guess",
-    delimiter: Annotated[str, arg(metavar="CHARACTER")] = "",
-    quotes: Literal["guess", "yes", "no"] = "guess",
+    row_format: Annotated[RowFormat, arg(name="")] = RowFormat(),  # noqa: B008
     tokens_per_batch: Annotated[int, arg(metavar="N")] = 4096,
     truncation: bool = False,
     option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
@@ -43,11 +39,6 @@ def evaluate(
         model: A folder or a hub name.
         data: The rows: txt, csv, tsv, jsonl, json, conll or parquet.
         target: A file whose lines are to be written for those of --data, where they stand in two files.
-        column: Which of the file's columns to read as what: text=sentence. Can be given several times.
-        format: The format, if it does not follow from the suffix.
-        header: Whether the first line of a csv or tsv file names its columns.
-        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
-        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
         tokens_per_batch: How many tokens are read at once at most.
         truncation: Cut texts that are longer than the model, which are refused otherwise.
         option: An option of the task, as [options] of a recipe has it. Can be given several times.
@@ -58,11 +49,10 @@ def evaluate(
     from ...train.evaluation import evaluate as measure
 
     kind = task_class(task)
-    reading = Reading(data, column, format, header, delimiter, quotes)
     rows: Iterable[Any]
     if not target:
-        rows = reading.rows(kind.columns.all)
-    elif "target" in kind.columns.targets and reading == Reading(data):
+        rows = row_format.rows(data, kind.columns.all)
+    elif "target" in kind.columns.targets and row_format == RowFormat():
         rows = read_parallel({"source": data, "target": target})
     else:
         raise InputError("--target is for tasks with a source and a target, and two files of plain lines")

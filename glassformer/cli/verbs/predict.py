@@ -19,7 +19,7 @@ from ...errors import DataError, InputError, refuse_unknown
 from ...tasks.registry import task_class, task_names
 from ..output.answer_table import print_answers
 from ..output.terminal import counted, print_json
-from ..rows.input_rows import Reading, answered, count_of, items_of
+from ..rows.input_rows import RowFormat, RowInput, answered, count_of, items_of
 from .generate import as_value
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def predict(
     texts: Positional[Annotated[tuple[str, ...], arg(metavar="TEXT")]] = (),
     /,
     *,
-    reading: Annotated[Reading, arg(name="")] = Reading(),  # noqa: B008
+    row_input: Annotated[RowInput, arg(name="")] = RowInput(),  # noqa: B008
     output: Annotated[str, arg(metavar="FILE", aliases=["-o"])] = "-",
     option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
     limit: Annotated[int | None, arg(metavar="N")] = None,
@@ -78,7 +78,7 @@ def predict(
         model: A checkpoint folder or a name on the hub.
         texts: Texts, each answered; the columns of one row for a task that reads several, such as question and
             context. Put -- before one that starts with a dash.
-        reading: Rows from files instead of TEXT.
+        row_input: Rows from files instead of TEXT.
         output: Where answers to --input go; - is standard output.
         option: An option of the task, such as top_k=3; can be given several times.
         limit: Read only the first N rows, for a first try.
@@ -90,7 +90,7 @@ def predict(
         json: Print answers to TEXT as JSON too, an object in each line; with --output, what was written.
     """
     columns = task_class(task).columns.inputs  # raises if there is no such task
-    if bool(texts) == bool(reading.input):
+    if bool(texts) == bool(row_input.input):
         also = ", not both" if texts else " (- for standard input)"
         raise InputError(f"give texts, or --input with a file of rows{also}")
     if texts == ("-",):
@@ -106,14 +106,14 @@ def predict(
         given = row_of(task, texts)
         worker = load(task, model, device, dtype, options)
         return answer_texts(worker, given, batch_tokens, json)
-    rows = reading.rows(columns)
+    rows = row_input.rows(columns)
     worker = load(task, model, device, dtype, options, from_file=True)
     job = Job(worker, rows, on_bad, batch_tokens, limit)
     if output == "-":
         job.print()
         return 0
     about = {"task": worker.name, "model": model, "dtype": dtype, "options": options, "limit": limit}
-    about |= reading.settings()
+    about |= row_input.settings()
     summary = job.write(output, about, restart)
     print_json(summary) if json else print(f"{output}: {counted(job.count, 'answer')}")
     return 0
@@ -131,7 +131,7 @@ def check_output(typed: bool, output: str, restart: bool, on_bad: str, limit: in
 
 def prepare(arguments: Sequence[str]) -> list[str]:
     """Point from an option of a task that is given like one of the verb's own to the way it is given."""
-    own = {*inspect.signature(predict).parameters, *Reading.__dataclass_fields__, "help"}
+    own = {*inspect.signature(predict).parameters, "input", *RowFormat.__dataclass_fields__, "help"}
     task = next((each for each in arguments if each in task_names()), "")
     for each in takewhile(lambda each: task and each != "--", arguments):
         name = each.removeprefix("--").partition("=")[0].replace("-", "_")

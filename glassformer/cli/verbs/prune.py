@@ -11,7 +11,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from ...errors import InputError
 from ..output.terminal import print_heading, print_json, print_table
-from ..rows.input_rows import Reading
+from ..rows.input_rows import RowFormat
 from .predict import read_options
 
 if TYPE_CHECKING:
@@ -34,11 +34,7 @@ def prune(
     rows: Annotated[int, arg(metavar="N")] = 500,
     curve: bool = False,
     option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
-    column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
-    format: Annotated[str, arg(metavar="FORMAT")] = "",
-    header: Literal["guess", "yes", "no"] = "guess",
-    delimiter: Annotated[str, arg(metavar="CHARACTER")] = "",
-    quotes: Literal["guess", "yes", "no"] = "guess",
+    row_format: Annotated[RowFormat, arg(name="")] = RowFormat(),  # noqa: B008
     json: bool = False,
 ) -> int:
     """Find the attention heads that a model needs least for a task, and cut them out.
@@ -64,12 +60,6 @@ def prune(
         rows: How many of the rows of --data to use.
         curve: Also report what is left without 0, 10, ... 50 percent of the heads.
         option: An option of the task, as [options] of a recipe has it. Can be given several times.
-        column: Which of the file's columns to read as what: text=sentence. Can be given several times; then only these
-            columns are read.
-        format: The format, if it does not follow from the suffix.
-        header: Whether the first line of a csv or tsv file names its columns.
-        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
-        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
         json: Print JSON.
     """
     if not 0 <= share < 1:
@@ -83,8 +73,7 @@ def prune(
     from ...train.checkpoint import write_model
 
     kind = task_class(task)
-    files = [Reading(file, column, format, header, delimiter, quotes) for file in (data, eval) if file]
-    read, *others = [file.rows(kind.columns.all) for file in files]
+    read, *others = [row_format.rows(file, kind.columns.all) for file in (data, eval) if file]
     unpruned = kind.from_pretrained(model, **read_options(task, option))
     unpruned.refuse_untrained()
     pruned = kind.from_pretrained(model, **read_options(task, option))

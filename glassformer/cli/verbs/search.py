@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
 from ...errors import DamagedFileError, DataError, InputError
 from ..output.answer_table import short
 from ..output.terminal import print_heading, print_json, print_table
-from ..rows.input_rows import Reading, items_of
+from ..rows.input_rows import RowFormat, items_of
 from .embed import load, task_of, write_vectors
 
 if TYPE_CHECKING:
@@ -33,11 +33,7 @@ def search(
     *,
     top_k: Annotated[int, arg(metavar="N", aliases=["-k"])] = 5,
     index: Annotated[str, arg(metavar="FILE")] = "",
-    column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = (),
-    format: Annotated[str, arg(metavar="FORMAT")] = "",
-    header: Literal["guess", "yes", "no"] = "guess",
-    delimiter: Annotated[str, arg(metavar="CHARACTER")] = "",
-    quotes: Literal["guess", "yes", "no"] = "guess",
+    row_format: Annotated[RowFormat, arg(name="")] = RowFormat(),  # noqa: B008
     restart: bool = False,
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
     json: bool = False,
@@ -58,11 +54,6 @@ def search(
         queries: What to look for, each on its own. Put -- before one that starts with a dash.
         top_k: How many texts to show for each query.
         index: A .npy file with the vectors of the corpus, made if it is not there.
-        column: Which of the file's columns holds the texts: text=title.
-        format: The format, if it does not follow from the suffix.
-        header: Whether the first line of a csv or tsv file names its columns.
-        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
-        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
         restart: Make the index anew.
         device: Where to compute, such as cpu or cuda.
         json: Print JSON.
@@ -75,12 +66,11 @@ def search(
         raise InputError("--restart is for --index with a file")
     if index and corpus == "-":
         raise InputError("standard input is read once and has no --index")
-    reading = Reading(corpus, column, format, header, delimiter, quotes)
-    rows = reading.rows(["text"])
+    rows = row_format.rows(corpus, ["text"])
     encoder = load(model, device)
     if index:
         if restart or not Path(index).exists():
-            make_index(encoder, rows, index, {"model": model, **reading.settings()}, restart)
+            make_index(encoder, rows, index, {"model": model, "input": corpus, **row_format.settings()}, restart)
         hits = search_index(encoder, rows, queries, top_k, Path(index))
     else:
         hits = encoder.search(list(queries), good(rows), top_k)
