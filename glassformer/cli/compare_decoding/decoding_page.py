@@ -6,10 +6,9 @@ and nothing else; without the script all is shown, only not sorted.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from html import escape
 
+from ...explain.pages.html_page import html_page
 from ..verbs.generate import without_control_codes
 from .decoding_comparison import MEASURES, Comparison, Measure, Outcome, shown
 
@@ -70,18 +69,7 @@ for (const table of document.querySelectorAll("table")) {
 }
 """
 
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src '{style_hash}'; \
-script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Decoding strategies compared: {model}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
+BODY = """<header>
 <h1>Decoding strategies compared</h1>
 <p>{summary}</p>
 </header>
@@ -99,11 +87,7 @@ script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
 <h2 id="texts">Texts</h2>
 {texts}
 </section>
-</main>
-<script>{script}</script>
-</body>
-</html>
-"""
+</main>"""
 
 LABELS, ROW, WIDTH = 92, 20, 340  # of a plot: room for names, height of a bar, width in all
 
@@ -115,22 +99,14 @@ def page_of(comparison: Comparison) -> str:
         f"{model}: {prompts} prompt{'s' if prompts > 1 else ''}, at most {comparison.max_new_tokens} new tokens, "
         f"seed {comparison.seed}. The first text of each prompt is measured; BLEU-s takes all of them."
     )
-    return PAGE.format(
-        style_hash=hash_of(STYLE),
-        script_hash=hash_of(SCRIPT),
-        style=STYLE,
-        script=SCRIPT,
-        model=visible(model),
+    body = BODY.format(
         summary=visible(summary),
         table=table(comparison),
         legend="".join(f"<dt>{m.heading}</dt><dd>{escape(m.meaning)}</dd>" for m in MEASURES),
         plots="\n".join(plot(m, comparison.outcomes) for m in MEASURES if m.key != "log_probability"),
         texts="\n".join(texts(comparison, number) for number in range(prompts)),
     )
-
-
-def hash_of(code: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    return html_page(f"Decoding strategies compared: {visible(model)}", STYLE, body, SCRIPT)
 
 
 def table(comparison: Comparison) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...checkpoints.files import write_atomically
 from ..analysis.alignment import KINDS, Alignment
-from .attention_page import hash_of, printable
+from .html_page import html_page, printable
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #5c636b; --paper: #fff; --card: #f5f6f8; --bar: 47 111 181; }
@@ -50,22 +50,15 @@ def shades() -> str:
 
 def alignment_page(alignments: Iterable[Alignment], title: str = "Where the translator looks", note: str = "") -> str:
     """One page without a network or a script; texts in it can never run as code."""
-    style = STYLE + shades()
-    policy = f"default-src 'none'; style-src '{hash_of(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
     parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{shown(title)}</title><style>{style}</style></head><body>",
         f"<h1>{shown(title)}</h1>",
         f"<p>{shown(note)}</p>" if note else "",
-        "<p>Each row is a word that was written; the deeper the colour, the more it looked at that word of the source "
-        "(last layer, mean of its heads). Below each table are all layers and heads.</p>",
+        "<p>Each row is a word that was written; the deeper the colour, the more it attended to that word of the "
+        "source (last layer, mean of its heads). Below each table are all layers and heads.</p>",
         *(section(alignment, number) for number, alignment in enumerate(alignments)),
-        "</body></html>",
     ]
-    return "\n".join(part for part in parts if part) + "\n"
+    body = "\n".join(part for part in parts if part)
+    return html_page(shown(title), STYLE + shades(), body, images="data:")
 
 
 def write_alignments(alignments: Iterable[Alignment], path: str | PathLike[str], **words: str) -> Path:

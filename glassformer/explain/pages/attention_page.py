@@ -7,7 +7,6 @@ their hashes. The script is the modules of `page/` one behind the other, the sam
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
 import zlib
@@ -23,6 +22,7 @@ from torch import Tensor
 
 from ...checkpoints.files import write_atomically
 from ...errors import InputError
+from .html_page import html_page, printable
 
 FOLDER = Path(__file__).parent / "assets"
 MODULES = ("build", "words", "paint", "svg", "arcs", "heat", "grid", "neuron", "save", "source", "page")
@@ -30,25 +30,10 @@ EXACT = 4_000_000  # bytes of numbers up to which a page holds them in single pr
 VIEWS = ("head", "model", "neuron", "see")
 LANGUAGES = ("en", "zh")
 
-PAGE = """<!DOCTYPE html>
-<html lang="{language}">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src '{style_hash}'; \
-script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<h1 dir="auto">{title}</h1>
+BODY = """<h1 dir="auto">{title}</h1>
 <main id="page"><noscript>This page draws its pictures with a script.</noscript></main>
 <script type="application/json" id="about">{about}</script>
-<script type="text/plain" id="numbers">{numbers}</script>
-<script type="module">{script}</script>
-</body>
-</html>
-"""
+<script type="text/plain" id="numbers">{numbers}</script>"""
 
 
 @dataclass(frozen=True)
@@ -142,17 +127,9 @@ def make_page(
         about["vectors"] = {name: packer.add_vectors(kind) for name, kind in vectors.items()}
     text = json.dumps(about).replace("<", "\\u003c")  # nothing in it can end the element that it stands in
     numbers = base64.b64encode(zlib.compress(b"".join(packer.parts), 6)).decode()
-    script, style = script_of_all(), style_of_all()
-    html = PAGE.format(
-        title=escape(printable(title)),
-        language=escape(language),
-        style_hash=hash_of(style),
-        script_hash=hash_of(script),
-        style=style,
-        script=script,
-        about=text,
-        numbers=numbers,
-    )
+    title = escape(printable(title))
+    body = BODY.format(title=title, about=text, numbers=numbers)
+    html = html_page(title, style_of_all(), body, script_of_all(), is_module=True, language=escape(language))
     tokens = max(len(kind.left) for kind in attention.values())
     return Page(html, min(1400, 260 + 20 * tokens))
 
@@ -232,20 +209,11 @@ class Packer:
 @cache
 def script_of_all() -> str:
     """The modules as one: without the lines in which they import from each other."""
-    whole = "\n".join((FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
-    whole = re.sub(r'^import [^;]* from "\./\w+\.js";\n', "", whole, flags=re.MULTILINE)
-    return re.sub(r"^export ", "", whole, flags=re.MULTILINE)
+    modules = "\n".join((FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
+    modules = re.sub(r'^import [^;]* from "\./\w+\.js";\n', "", modules, flags=re.MULTILINE)
+    return re.sub(r"^export ", "", modules, flags=re.MULTILINE)
 
 
 @cache
 def style_of_all() -> str:
     return (FOLDER / "style.css").read_text(encoding="utf-8")
-
-
-def hash_of(code: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-
-
-def printable(text: str) -> str:
-    """Text that a page can hold: control characters and lone surrogates are spelt out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

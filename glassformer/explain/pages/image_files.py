@@ -12,7 +12,7 @@ from torch import Tensor
 from ...checkpoints.files import open_atomically
 from ...errors import InputError
 from ..analysis.alignment import Alignment
-from .attention_page import printable
+from .html_page import printable
 
 MOST_WORDS = 64  # that are named along one side; of longer texts every second one is, or every third, ...
 LARGEST = 8000  # points along one side of a picture

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from .attention_page import hash_of, printable
+from .html_page import html_page, printable
 
 CELL, LEFT, TOP = 34, 60, 30
 STYLE = """
@@ -18,25 +18,6 @@ main { display: flex; flex-wrap: wrap; gap: 0 3rem; } figure { margin: 1rem 0; o
 figcaption { font-weight: 600; } p { color: var(--soft); }
 svg text { fill: var(--ink); font: 11px system-ui, sans-serif; } svg rect { fill: var(--fill); }
 svg .value { font-size: 10px; }
-"""
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src '{style_hash}'; base-uri 'none'; \
-form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p>{note}</p>
-<main>
-{figures}
-</main>
-</body>
-</html>
 """
 
 
@@ -81,10 +62,6 @@ def plot_page(title: str, note: str, figures: Sequence[Figure]) -> str:
         f"<figure><figcaption>{escape(printable(figure.title))}</figcaption>{figure.svg()}</figure>"
         for figure in figures
     )
-    return PAGE.format(
-        title=escape(printable(title)),
-        note=escape(printable(note)),
-        style=STYLE,
-        style_hash=hash_of(STYLE),
-        figures=elements,
-    )
+    title = escape(printable(title))
+    body = f"<h1>{title}</h1>\n<p>{escape(printable(note))}</p>\n<main>\n{elements}\n</main>"
+    return html_page(title, STYLE, body)
