@@ -1,7 +1,7 @@
 """How the names in a checkpoint file become the names of our modules, and back.
 
 One architecture's table is data: rows of names, read in both directions, that also say where a file transposes a
-matrix or keeps several of ours in one tensor.
+tensor, keeps several of ours in one, or one of ours in several.
 """
 
 from __future__ import annotations
@@ -10,56 +10,132 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from .conversion import AS_IS, Conversion
 
 BODY = ("embeddings", "encoder", "decoder", "pooler")  # what our bodies are made of; all else is a head
 
 
 class Source(NamedTuple):
-    """Where one of our weights stands in a file: a tensor, or one of several equal parts of it."""
+    """Where one of our weights stands in a file: in one tensor, in a part of one, or in several pieces."""
 
     name: str
-    transpose: bool = False
+    conversion: Conversion = AS_IS
     part: int = 0
-    parts: int = 1
+    siblings: tuple[str, ...] = ()  # our names of all parts of a fused tensor, in the file's order
+    pieces: tuple[str, ...] = ()  # the tensors of the file that continue this one
+    is_copy: bool = False  # a declared second name of a tensor
+    copies: tuple[str, ...] = ()  # the second names that are written too
+    sizes: tuple[int, ...] = ()  # of all parts; equal if not known
+    heads: int = 1
 
-    def shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape our weight gets from a tensor of the file that has `shape`."""
-        shape = tuple(reversed(shape)) if self.transpose else tuple(shape)
-        return (shape[0] // self.parts, *shape[1:]) if self.parts > 1 and shape and not shape[0] % self.parts else shape
+    @property
+    def parts(self) -> int:
+        return max(1, len(self.siblings))
 
-    def take(self, tensor: Tensor) -> Tensor:
-        """Our weight out of the file's tensor."""
-        if self.transpose and tensor.dim() == 2:
-            tensor = tensor.T
-        return tensor.chunk(self.parts)[self.part].contiguous() if self.parts > 1 else tensor.contiguous()
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        return (self.name, *self.pieces)
+
+    def resolve(self, shapes: Mapping[str, Sequence[int]], config: Any) -> Source:
+        """The same place with the numbers that only the model knows: the sizes of parts, the count of heads."""
+        dim = self.conversion.dim
+        known = all(name in shapes and len(shapes[name]) > dim for name in self.siblings)
+        sizes = tuple(shapes[name][dim] for name in self.siblings) if known else ()
+        return self._replace(sizes=sizes, heads=self.conversion.count_heads(config))
+
+    def shape(self, *shapes: Sequence[int]) -> tuple[int, ...] | None:
+        """The shape our weight gets from tensors of the file that have `shapes`; None if they do not fit the row."""
+        if self.conversion == AS_IS and not self.siblings and len(shapes) == 1:
+            return tuple(shapes[0])
+        try:
+            return tuple(self.take(*(torch.empty(tuple(shape), device="meta") for shape in shapes)).shape)
+        except (RuntimeError, ValueError, IndexError):
+            return None
+
+    def take(self, *tensors: Tensor) -> Tensor:
+        """Our weight out of the file's tensors."""
+        converted = [self.conversion.from_file(tensor) for tensor in tensors]
+        whole = torch.cat(converted, self.conversion.dim) if len(converted) > 1 else converted[0]
+        if self.siblings:
+            sizes = self.sizes or (whole.shape[self.conversion.dim] // self.parts,) * self.parts
+            whole = self.conversion.split(whole, sizes, self.part, self.heads)
+        return whole.contiguous()
+
+
+def as_names(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: a file's name, ours, and what else differs. `{i}` is a layer, `*` is `weight` or `bias`."""
+    """One line of a table: a file's name, ours, and what else differs.
 
-    theirs: str
-    ours: str | tuple[str, ...]  # several of ours stand in one tensor of the file, one after the other
-    transpose: bool = False
+    `{i}`, `{j}` and the like are running numbers, `*` is `weight` or `bias`. Several of ours are fused in one tensor
+    of the file, one after the other; several of theirs are pieces of one of ours. The sizes of fused parts are those
+    of our weights. `Conversion` explains the fields that it shares with a row.
+    """
+
+    theirs: str | tuple[str, ...]
+    ours: str | tuple[str, ...]
+    transpose: bool | tuple[int, ...] = False
+    merge: int | None = None
+    interleaved: bool = False
+    heads: str = ""
+    dim: int = 0
+    shares: tuple[int, ...] = ()
+    same_in_file: tuple[str, ...] = ()  # further names of the same tensor in files: any may be there, all must agree
+    same_in_model: tuple[str, ...] = ()  # further weights of ours that the same tensor serves
+    write_copies: bool = False  # whether the further names are written too
+
+    def __post_init__(self) -> None:
+        numbers = {frozenset(re.findall(r"\{\w+\}|\*", name)) for name in (*self.file_names, *self.same_in_file)}
+        numbers |= {frozenset(re.findall(r"\{\w+\}|\*", name)) for name in (*self.our_names, *self.same_in_model)}
+        if len(numbers) > 1:
+            raise ValueError(f"{self.theirs} and {self.ours} must have the same running numbers")
+        if len(self.file_names) > 1 and len(self.our_names) > 1:
+            raise ValueError(f"{self.theirs}: a row fuses or splits, not both")
+        if (self.interleaved or self.merge is not None) and not self.heads:
+            raise ValueError(f"{self.theirs}: name the config field that counts the heads")
+        if self.shares and len(self.shares) != len(self.file_names):
+            raise ValueError(f"{self.theirs}: {len(self.shares)} shares for {len(self.file_names)} pieces")
 
     @property
     def our_names(self) -> tuple[str, ...]:
-        return (self.ours,) if isinstance(self.ours, str) else self.ours
+        return as_names(self.ours)
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        return as_names(self.theirs)
+
+    @cached_property
+    def conversion(self) -> Conversion:
+        return Conversion(self.transpose, self.merge, self.interleaved, self.heads, self.dim, self.shares)
+
+    def source(self, found: re.Match[str], theirs: str, ours: str, part: int) -> Source:
+        """Where a part stands; `theirs` and `ours` are the prefixes of the names on both sides."""
+        first, *others = (theirs + fill_in(name, found) for name in self.file_names)
+        siblings = tuple(ours + fill_in(name, found) for name in self.our_names) if len(self.our_names) > 1 else ()
+        copies = tuple(theirs + fill_in(name, found) for name in self.same_in_file) if self.write_copies else ()
+        return Source(first, self.conversion, part, siblings, tuple(others), copies=copies)
 
 
 def pattern_of(name: str) -> re.Pattern[str]:
     """`h.{i}.ln_1.*` as a regular expression with the groups `i` and `leaf`."""
-    text = re.escape(name).replace(r"\{i\}", r"(?P<i>\d+)").replace(r"\*", r"(?P<leaf>weight|bias)")
+    text = re.escape(name).replace(r"\*", r"(?P<leaf>weight|bias)")
+    for number in dict.fromkeys(re.findall(r"\{(\w+)\}", name)):
+        text = text.replace(rf"\{{{number}\}}", rf"(?P<{number}>\d+)", 1).replace(rf"\{{{number}\}}", f"(?P={number})")
     return re.compile(text)
 
 
 def fill_in(name: str, found: re.Match[str]) -> str:
-    groups = found.groupdict()
-    return name.replace("{i}", groups.get("i") or "").replace("*", groups.get("leaf") or "")
+    for number, value in found.groupdict().items():
+        name = name.replace("*" if number == "leaf" else f"{{{number}}}", value)
+    return name
 
 
 @dataclass(frozen=True)
@@ -70,8 +146,10 @@ class KeyMap:
     of the bare body; both load into both. Names without a row are the same on both sides.
 
     >>> table = KeyMap("gpt.", ("wte", "h"), rows=(Row("h.{i}.fc.*", "layer.{i}.dense.*", transpose=True),))
-    >>> table.to_ours("gpt.h.3.fc.weight", prefixed=False)
-    {'layer.3.dense.weight': Source(name='gpt.h.3.fc.weight', transpose=True, part=0, parts=1)}
+    >>> {ours: source.name for ours, source in table.to_ours("gpt.h.3.fc.weight", prefixed=False).items()}
+    {'layer.3.dense.weight': 'gpt.h.3.fc.weight'}
+    >>> table.place("layer.3.dense.weight", prefixed=False).name
+    'h.3.fc.weight'
     """
 
     prefix: str
@@ -82,12 +160,14 @@ class KeyMap:
     leftovers: tuple[str, ...] = ()  # buffers that old files hold and nobody needs
 
     @cached_property
-    def _readers(self) -> list[tuple[re.Pattern[str], Row]]:
-        return [(pattern_of(row.theirs), row) for row in self.rows]
+    def _readers(self) -> list[tuple[re.Pattern[str], bool, Row]]:
+        named = [(pattern_of(name), False, row) for row in self.rows for name in row.file_names]
+        return named + [(pattern_of(name), True, row) for row in self.rows for name in row.same_in_file]
 
     @cached_property
     def _writers(self) -> list[tuple[re.Pattern[str], int, Row]]:
-        return [(pattern_of(ours), part, row) for row in self.rows for part, ours in enumerate(row.our_names)]
+        named = [(pattern_of(ours), part, row) for row in self.rows for part, ours in enumerate(row.our_names)]
+        return named + [(pattern_of(ours), 0, row) for row in self.rows for ours in row.same_in_model]
 
     def to_ours(self, file_name: str, prefixed: bool) -> dict[str, Source] | None:
         """Which of our weights (the body's under its prefix if `prefixed`) a tensor holds; None for a leftover."""
@@ -101,11 +181,18 @@ class KeyMap:
         if inner == name and inner.split(".", 1)[0] not in self.body:
             return {name: Source(file_name)}  # a head's weight
         before = self.prefix if prefixed else ""
-        for pattern, row in self._readers:
+        for pattern, is_copy, row in self._readers:
             found = pattern.fullmatch(inner)
             if found:
-                names = [before + fill_in(ours, found) for ours in row.our_names]
-                return {each: Source(file_name, row.transpose, i, len(names)) for i, each in enumerate(names)}
+                sources = [
+                    row.source(found, self.prefix * (inner != name), before, i) for i in range(len(row.our_names))
+                ]
+                if len(row.file_names) == 1:
+                    sources = [source._replace(name=file_name, is_copy=is_copy) for source in sources]
+                ours = {
+                    before + fill_in(each, found): source for each, source in zip(row.our_names, sources, strict=True)
+                }
+                return ours | {before + fill_in(each, found): sources[0] for each in row.same_in_model}
         return {before + inner: Source(file_name)}
 
     def is_of_body(self, file_name: str) -> bool:
@@ -120,11 +207,26 @@ class KeyMap:
         found: dict[str, Source] = {}
         twice: list[str] = []
         for file_name in file_names:
-            ours = self.to_ours(file_name, prefixed) or {}
-            if ours.keys() & found.keys():
-                twice.append(file_name)
-            found = {**ours, **found}
+            for name, source in (self.to_ours(file_name, prefixed) or {}).items():
+                first = found.setdefault(name, source)
+                if first.file_names == source.file_names or source.is_copy:
+                    continue
+                if first.is_copy:
+                    found[name] = source
+                elif file_name not in twice:
+                    twice.append(file_name)
         return found, twice
+
+    def copies(self, file_names: Iterable[str], sources: Mapping[str, Source], prefixed: bool) -> dict[str, str]:
+        """Tensors that repeat one of ours under a second name that the table declares."""
+        if not any(row.same_in_file for row in self.rows):
+            return {}
+        return {
+            file_name: name
+            for file_name in file_names
+            for name, source in (self.to_ours(file_name, prefixed) or {}).items()
+            if source.is_copy and sources[name].name != file_name
+        }
 
     def place(self, name: str, prefixed: bool) -> Source:
         """Where one of our weights stands in a file: the way back of `to_ours`."""
@@ -134,23 +236,29 @@ class KeyMap:
             for pattern, part, row in self._writers:
                 found = pattern.fullmatch(inner)
                 if found:
-                    return Source(before + fill_in(row.theirs, found), row.transpose, part, len(row.our_names))
+                    return row.source(found, before, before, part)
         return Source(name)
 
-    def to_file(self, weights: Mapping[str, Tensor], prefixed: bool) -> dict[str, Tensor]:
-        """Our weights under the file's names and in the file's shapes."""
-        written: dict[str, Tensor] = {}
-        joined: dict[str, dict[int, Tensor]] = {}
+    def to_file(self, weights: Mapping[str, Tensor], prefixed: bool, config: Any = None) -> dict[str, Tensor]:
+        """Our weights under the file's names and in the file's shapes. `config` counts the heads."""
+        joined: dict[str, tuple[Source, dict[int, Tensor]]] = {}
         for name, tensor in weights.items():
             place = self.place(name, prefixed)
-            parts = joined.setdefault(place.name, {})
+            parts = joined.setdefault(place.name, (place, {}))[1]
+            if place.part in parts and not torch.equal(parts[place.part], tensor):
+                raise ValueError(f"{name} differs from another weight that the file keeps as the same {place.name}")
             parts[place.part] = tensor
-            if len(parts) == place.parts:
-                del joined[place.name]
-                whole = torch.cat([parts[i] for i in sorted(parts)]) if place.parts > 1 else tensor
-                written[place.name] = whole.T.contiguous() if place.transpose and whole.dim() == 2 else whole
-        if joined:
-            raise ValueError(f"only some parts of {', '.join(joined)} are there")
+        incomplete = [name for name, (place, parts) in joined.items() if len(parts) < place.parts]
+        if incomplete:
+            raise ValueError(f"only some parts of {', '.join(incomplete)} are there")
+        written: dict[str, Tensor] = {}
+        for place, parts in joined.values():
+            heads = place.conversion.count_heads(config)
+            whole = place.conversion.join([parts[i] for i in sorted(parts)], heads)
+            pieces = place.conversion.cut(whole, 1 + len(place.pieces)) if place.pieces else [whole]
+            for name, piece in zip(place.file_names, pieces, strict=True):
+                written[name] = place.conversion.to_file(piece, heads)
+            written.update((name, written[place.name].clone()) for name in place.copies)
         return written
 
     def part(self, name: str) -> str | None:

@@ -70,6 +70,7 @@ class Plan:
     faults: dict[str, str]
     unused: list[str]
     leftovers: list[str]
+    copies: dict[str, str]  # tensors of the files that repeat one of our weights -> its name
 
 
 def plan_load(model: nn.Module, weights: Weights, keymap: KeyMap, *, prefixed: bool, tied: dict[str, str]) -> Plan:
@@ -82,10 +83,15 @@ def plan_load(model: nn.Module, weights: Weights, keymap: KeyMap, *, prefixed: b
         if alias in sources:
             sources.setdefault(name, sources[alias])  # a file may hold either name
     wanted = {name: tensor for name, tensor in model.state_dict(keep_vars=True).items() if name not in tied}
-    read = {sources[name].name for name in sources.keys() & (wanted.keys() | tied.keys())}
+    shapes = {name: tuple(tensor.shape) for name, tensor in wanted.items()}
+    sources = {name: source.resolve(shapes, getattr(model, "config", None)) for name, source in sources.items()}
+    needed = sources.keys() & (wanted.keys() | tied.keys())
+    copies = keymap.copies(weights.names(), sources, prefixed)
+    read = {each for name in needed for each in sources[name].file_names}
+    read |= {copy for copy, name in copies.items() if name in needed}
     leftovers = [name for name in weights.names() if keymap.to_ours(name, prefixed) is None]
-    unused = sorted({source.name for source in sources.values()} - read)
-    plan = Plan(sources, wanted, {}, {}, unused, leftovers)
+    unused = sorted({each for source in sources.values() for each in source.file_names if each in weights} - read)
+    plan = Plan(sources, wanted, {}, {}, unused, leftovers, copies)
     for name in twice:
         plan.faults[name] = "stands in the file twice under different names"
     present = {keymap.part(name) for name in sources}
@@ -103,12 +109,21 @@ def plan_load(model: nn.Module, weights: Weights, keymap: KeyMap, *, prefixed: b
 def fault_of(name: str, parameter: Tensor, weights: Weights, sources: dict[str, Source]) -> str | None:
     if name not in sources:
         return "missing"
-    info = weights.info(sources[name].name)
-    if sources[name].shape(info.shape) != tuple(parameter.shape):
-        return f"shape {list(info.shape)} in the file, {list(parameter.shape)} in the model"
-    if info.dtype.is_floating_point != parameter.dtype.is_floating_point:
-        return f"type {info.dtype} in the file, {parameter.dtype} in the model"
+    absent = [each for each in sources[name].file_names if each not in weights]
+    if absent:
+        return f"missing, as the file lacks {', '.join(absent)}"
+    infos = [weights.info(each) for each in sources[name].file_names]
+    if sources[name].shape(*(info.shape for info in infos)) != tuple(parameter.shape):
+        shown = " and ".join(str(list(info.shape)) for info in infos)
+        return f"shape {shown} in the file, {list(parameter.shape)} in the model"
+    for info in infos:
+        if info.dtype.is_floating_point != parameter.dtype.is_floating_point:
+            return f"type {info.dtype} in the file, {parameter.dtype} in the model"
     return None
+
+
+def read_source(weights: Weights, source: Source) -> Tensor:
+    return source.take(*map(weights.read, source.file_names))
 
 
 def load_weights(
@@ -157,7 +172,7 @@ def load_weights(
 
     ready = {}
     for name in plan.wanted.keys() - left:
-        tensor = plan.sources[name].take(weights.read(plan.sources[name].name))
+        tensor = read_source(weights, plan.sources[name])
         if not is_finite(tensor):
             if is_tolerated(name):
                 report.tolerated.append(name)
@@ -166,11 +181,16 @@ def load_weights(
         ready[name] = tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
     for alias, name in tied.items():
         if alias in plan.sources and name in ready and plan.sources[alias] != plan.sources[name]:
-            copy = plan.sources[alias].take(weights.read(plan.sources[alias].name))
+            copy = read_source(weights, plan.sources[alias])
             if copy.shape != ready[name].shape or not torch.equal(copy.to(ready[name].dtype), ready[name]):
                 faults.append(
                     f"{alias}: differs from {name}, which it should be (tie_word_embeddings=False keeps both apart)"
                 )
+    for file_name, name in plan.copies.items():
+        if name in ready:
+            copy = plan.sources[name]._replace(name=file_name).take(weights.read(file_name))
+            if copy.shape != ready[name].shape or not torch.equal(copy.to(ready[name].dtype), ready[name]):
+                faults.append(f"{file_name}: differs from {plan.sources[name].name}, which it repeats")
     refuse(sorted(faults), weights)
 
     for name, tensor in ready.items():

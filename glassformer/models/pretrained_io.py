@@ -261,7 +261,7 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
         wrong = [name for name, tensor in own.items() if not is_finite(tensor)]
         if wrong:
             log.warning("saved with NaN or infinite values, which a load will refuse: %s", ", ".join(wrong[:8]))
-        tensors = self.keymap.to_file(own, prefixed=self.base_model is not self)
+        tensors = self.keymap.to_file(own, prefixed=self.base_model is not self, config=self.config)
         untrained = [part.removeprefix(self.keymap.prefix) for part in self.untrained_since_load()]
         about = {UNTRAINED: ", ".join(untrained)} if untrained else {}
         write_weights(
