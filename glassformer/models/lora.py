@@ -128,6 +128,8 @@ def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraCo
         if is_chosen(model, config, name, places[name].name) and not any(is_inside(name, part) for part in learning)
     ]
     refuse_idle_targets(config, places, chosen)
+    for name in chosen:
+        refuse_unadaptable(name, places[name])
     saved = config.modules_to_save
     if saved is None:
         saved = tuple(part for part in model.load_report.initialised if part not in chosen)
@@ -179,7 +181,14 @@ def refuse_idle_targets(config: LoraConfig, places: Mapping[str, Source], chosen
 def place_of(model: PreTrainedModel, name: str) -> Source:
     """Where the file keeps a layer: `Source.name` is the name of the module there."""
     place = model.keymap.place(f"{name}.weight", prefixed=model.base_model is not model)
-    return place._replace(name=place.name.removesuffix(".weight"))
+    shapes = {sibling: tuple(model.get_parameter(sibling).shape) for sibling in place.siblings}
+    return place.resolve(shapes, model.config)._replace(name=place.name.removesuffix(".weight"))
+
+
+def refuse_unadaptable(name: str, place: Source) -> None:
+    """Raise if an adapter of the layer would have no counterpart of two matrices on the file's tensor."""
+    if place.pieces or place.conversion.merge is not None or (place.siblings and place.conversion.dim):
+        raise InputError(f"{name} cannot be adapted: the files keep its weight as {' and '.join(place.file_names)}")
 
 
 def is_chosen(model: PreTrainedModel, config: LoraConfig, name: str, in_file: str) -> bool:
@@ -257,19 +266,22 @@ def adapter_tensors(model: PreTrainedModel) -> dict[str, Tensor]:
     """What an adapter consists of, under the names of its file."""
     prefixed = model.base_model is not model
     found: dict[str, Tensor] = {}
+    parts_of_b: dict[str, list[Tensor]] = {}
     for name, layer in lora_layers(model):
         place = place_of(model, name)
         found[f"{PREFIX}{place.name}.lora_A.weight"] = layer.lora_A.detach()
-        b_name, rows = f"{PREFIX}{place.name}.lora_B.weight", layer.out_features
-        whole_b = found.setdefault(b_name, layer.lora_B.new_zeros(rows * place.parts, layer.r).detach())
-        whole_b[place.part * rows : (place.part + 1) * rows] = layer.lora_B.detach()
+        sizes = place.sizes or (layer.out_features,)
+        parts = parts_of_b.setdefault(place.name, [layer.lora_B.detach().new_zeros(size, layer.r) for size in sizes])
+        parts[place.part] = layer.lora_B.detach()
+        found[f"{PREFIX}{place.name}.lora_B.weight"] = place.conversion.join(parts, place.heads)
     parts = whole_parts(model, need_adapter(model).modules_to_save)
     kept = {
         name: tensor
         for name, tensor in model.state_dict().items()
         if any(is_inside(name, part) for part in parts) and name not in model.tied_names()
     }
-    return found | {f"{PREFIX}{name}": tensor for name, tensor in model.keymap.to_file(kept, prefixed).items()}
+    whole = model.keymap.to_file(kept, prefixed, model.config)
+    return found | {f"{PREFIX}{name}": tensor for name, tensor in whole.items()}
 
 
 def save_adapter(model: PreTrainedModel, folder: Path) -> None:
@@ -288,7 +300,7 @@ def save_adapter(model: PreTrainedModel, folder: Path) -> None:
         "peft_type": "LORA",
         "task_type": task if config.modules_to_save or task == "CAUSAL_LM" else None,
         "bias": "none",
-        "fan_in_fan_out": any(places[name].transpose for name, _ in lora_layers(model)),
+        "fan_in_fan_out": any(places[name].conversion.permutation(2) == (1, 0) for name, _ in lora_layers(model)),
         "init_lora_weights": True,
         "inference_mode": True,
     }
@@ -339,9 +351,12 @@ def load_adapter_tensors(model: PreTrainedModel, folder: Path) -> None:
         place = place_of(model, name)
         layer.unmerge()
         layer.lora_A.copy_(stored.read(f"{PREFIX}{place.name}.lora_A.weight"))
-        layer.lora_B.copy_(stored.read(f"{PREFIX}{place.name}.lora_B.weight").chunk(place.parts)[place.part])
+        b = stored.read(f"{PREFIX}{place.name}.lora_B.weight")
+        layer.lora_B.copy_(place.conversion.split(b, place.sizes or b.shape[:1], place.part, place.heads))
     whole_names = [name for name in stored if ".lora_A." not in name and ".lora_B." not in name]
     sources, _ = model.keymap.read([name.removeprefix(PREFIX) for name in whole_names], model.base_model is not model)
     live = model.state_dict(keep_vars=True)
+    shapes = {name: tuple(tensor.shape) for name, tensor in live.items()}
     for name, source in sources.items():
-        live[name].copy_(source.take(stored.read(PREFIX + source.name)))
+        tensors = [stored.read(PREFIX + each) for each in source.file_names]
+        live[name].copy_(source.resolve(shapes, model.config).take(*tensors))

@@ -10,7 +10,9 @@ import torch
 
 import glassformer
 from glassformer import LoraConfig, add_lora, load_lora, merge_lora, unmerge_lora
+from glassformer.checkpoints.keymap import KeyMap, Row
 from glassformer.errors import ConfigError, InputError, WeightsError
+from glassformer.models.bert import BertModel
 from glassformer.models.lora import adapter_tensors, lora_layers
 
 from ..train.small import bert, gpt2
@@ -205,6 +207,47 @@ def test_our_own_names_are_translated(tmp_path):
     assert torch.allclose(scores(model), scores(right), atol=1e-5)
     again = glassformer.AutoModelForCausalLM.from_pretrained(tmp_path / "adapter")
     assert torch.allclose(scores(again), scores(model), atol=1e-6)
+
+
+def fused_bert(**row) -> glassformer.BertModel:
+    """A BERT whose files keep queries, keys and values in one tensor."""
+    torch.manual_seed(0)
+    model = glassformer.BertModel(bert()).eval()
+    parts = tuple(f"encoder.layer.{{i}}.attention.self.{name}.*" for name in ("query", "key", "value"))
+    model.keymap = KeyMap("bert.", BertModel.keymap.body, (Row("encoder.layer.{i}.attention.qkv.*", parts, **row),))
+    return model
+
+
+@pytest.mark.parametrize(
+    "row", [{}, {"interleaved": True, "heads": "num_attention_heads"}], ids=["one after the other", "interleaved"]
+)
+@pytest.mark.parametrize("key_size", [16, 8], ids=["equal parts", "unequal parts"])
+def test_an_adapter_of_a_fused_tensor_changes_what_a_merge_changes(tmp_path, row, key_size):
+    models = [fused_bert(**row) for _ in range(2)]
+    for model in models:
+        for layer in model.encoder.layer:
+            layer.attention.self.key = type(layer.attention.self.key)(16, key_size)
+    model, again = models
+    again.load_state_dict(model.state_dict())
+    before = model.keymap.to_file(model.state_dict(), prefixed=False, config=model.config)
+    add_lora(model, LoraConfig(r=4, lora_alpha=4, target_modules=["query", "value"]))
+    shake(model)
+    model.save_pretrained(tmp_path)
+    load_lora(again, tmp_path)
+    loaded = dict(lora_layers(again))
+    for name, layer in lora_layers(model):
+        assert torch.equal(loaded[name].lora_A, layer.lora_A) and torch.equal(loaded[name].lora_B, layer.lora_B)
+    stored = adapter_tensors(model)
+    merged = merge_lora(model).keymap.to_file(model.state_dict(), prefixed=False, config=model.config)
+    name = "encoder.layer.1.attention.qkv"
+    a, b = (stored[f"base_model.model.{name}.lora_{side}.weight"] for side in "AB")
+    assert torch.allclose(merged[f"{name}.weight"], before[f"{name}.weight"] + b @ a, atol=1e-6)
+    assert not torch.allclose(merged[f"{name}.weight"], before[f"{name}.weight"], atol=1e-2)
+
+
+def test_a_layer_whose_tensor_has_no_place_for_an_adapter_is_refused():
+    with pytest.raises(InputError, match=r"query cannot be adapted: the files keep .*attention\.qkv"):
+        add_lora(fused_bert(dim=1), LoraConfig(target_modules=["query"]))
 
 
 def test_it_writes_words_with_an_adapter(tmp_path):
