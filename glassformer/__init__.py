@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import importlib
 
+from .registry import model_paths
+
 __version__ = "0.1.0"
 
-_HOMES = {
+_HOMES = {  # the classes of the registry come on top
     "errors": """GlassformerError ConfigError InputError TokenizerError ArgumentError CheckpointError WeightsError
         DamagedFileError UnsafeFileError HubError DataError TrainingError""",
     "text.tokenizer": "PreTrainedTokenizer",
@@ -39,18 +41,10 @@ _HOMES = {
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput
         SequenceClassifierOutputWithPast MultipleChoiceModelOutput TokenClassifierOutput
         QuestionAnsweringModelOutput Seq2SeqLMOutput""",
-    "models.bert": "BertConfig BertModel BertPreTrainedModel",
-    "models.bert_heads": """BertForPreTraining BertForMaskedLM BertLMHeadModel BertForNextSentencePrediction
-        BertForSequenceClassification BertForMultipleChoice BertForTokenClassification BertForQuestionAnswering""",
-    "models.gpt2": "GPT2Config GPT2Model GPT2PreTrainedModel",
-    "models.gpt2_heads": "GPT2LMHeadModel GPT2ForSequenceClassification",
-    "models.distilbert": "DistilBertConfig DistilBertModel DistilBertPreTrainedModel",
-    "models.distilbert_heads": """DistilBertForMaskedLM DistilBertForSequenceClassification
-        DistilBertForMultipleChoice DistilBertForTokenClassification DistilBertForQuestionAnswering""",
-    "models.openai_gpt": """OpenAIGPTConfig OpenAIGPTModel OpenAIGPTPreTrainedModel OpenAIGPTLMHeadModel
-        OpenAIGPTForSequenceClassification""",
-    "models.rnn": "RNNConfig RNNForSeq2SeqLM",
-    "models.transformer": "TransformerConfig TransformerForSeq2SeqLM",
+    "models.bert": "BertPreTrainedModel",
+    "models.gpt2": "GPT2PreTrainedModel",
+    "models.distilbert": "DistilBertPreTrainedModel",
+    "models.openai_gpt": "OpenAIGPTPreTrainedModel",
     "models.transformer_layers": "EncoderLayer DecoderLayer TransformerEncoderLayer TransformerDecoderLayer",
     "models.transformer_tutorial": "Transformer",
     "models.auto": """AutoConfig AutoModel AutoModelForPreTraining AutoModelForMaskedLM AutoModelForCausalLM
@@ -108,7 +102,7 @@ _INSTEAD = {
     "TrainerCallback": "a Trainer writes log.jsonl, and event files with TrainSettings(tensorboard=True)",
     "set_seed": "TrainSettings has seed, and so have the generating tasks; torch.manual_seed seeds the rest",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()} | model_paths()
 
 __all__ = ["__version__", *_HOME_OF]
 

@@ -16,6 +16,7 @@ from ..models import auto
 from ..models.base import PreTrainedModel
 from ..models.heads import ForNextSentencePrediction, ForSequenceClassification, ForTokenClassification, LastTokenModel
 from ..models.outputs import BodyOutput
+from ..registry import ARCHITECTURES, BODY, architecture_with, head_of
 from ..tasks.generation.text_to_text import TextToText
 from ..tasks.generation.translation import Translation
 from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
@@ -62,9 +63,9 @@ class Subject:
         if config.is_encoder_decoder:
             task = Translation.from_pretrained(name)
             return cls(task.model, task.tokenizer, label, task)
-        loaders = (loader for loader in vars(auto).values() if isinstance(loader, type) and hasattr(loader, "models"))
-        built_as = {loader.models[type(config)].__name__: loader for loader in loaders if type(config) in loader.models}
-        loader = built_as.get((config.architectures or [""])[0], auto.AutoModel)
+        saved = (config.architectures or [""])[0]
+        is_registered = architecture_with(saved) is ARCHITECTURES.get(config.model_type)
+        loader = auto.AUTO_CLASSES[(head_of(saved) if is_registered else None) or BODY]
         return cls(loader.from_pretrained(name), AutoTokenizer.from_pretrained(name), label)
 
     @property

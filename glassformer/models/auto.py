@@ -10,42 +10,10 @@ from ..checkpoints.files import read_json
 from ..checkpoints.habits import MODEL_HABITS, settle_habits
 from ..checkpoints.hub import CONFIG_FILES, MODEL_FILES, find_folder, without_pickles
 from ..errors import ConfigError, nearest
+from ..registry import ARCHITECTURES, BODY, import_class
 from .base import PreTrainedModel
-from .bert import BertConfig, BertModel
-from .bert_heads import (
-    BertForMaskedLM,
-    BertForMultipleChoice,
-    BertForNextSentencePrediction,
-    BertForPreTraining,
-    BertForQuestionAnswering,
-    BertForSequenceClassification,
-    BertForTokenClassification,
-    BertLMHeadModel,
-)
-from .distilbert import DistilBertConfig, DistilBertModel
-from .distilbert_heads import (
-    DistilBertForMaskedLM,
-    DistilBertForMultipleChoice,
-    DistilBertForQuestionAnswering,
-    DistilBertForSequenceClassification,
-    DistilBertForTokenClassification,
-)
-from .gpt2 import GPT2Config, GPT2Model
-from .gpt2_heads import GPT2ForSequenceClassification, GPT2LMHeadModel
 from .lora import is_adapter, load_lora, read_adapter_config
-from .openai_gpt import (
-    OpenAIGPTConfig,
-    OpenAIGPTForSequenceClassification,
-    OpenAIGPTLMHeadModel,
-    OpenAIGPTModel,
-)
-from .rnn import RNNConfig, RNNForSeq2SeqLM
-from .transformer import TransformerConfig, TransformerForSeq2SeqLM
 
-CONFIGS: dict[str, type[PretrainedConfig]] = {
-    kind.model_type: kind
-    for kind in (BertConfig, DistilBertConfig, GPT2Config, OpenAIGPTConfig, RNNConfig, TransformerConfig)
-}
 HUB_ARGUMENTS = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
 
 
@@ -73,16 +41,16 @@ def config_class(model_type: Any, path: str | Path = CONFIG_FILE) -> type[Pretra
     """The class of configuration for a `model_type`."""
     if model_type is None:
         raise ConfigError(f"{path} has no model_type; load it with its own class, such as BertConfig")
-    if not isinstance(model_type, str) or model_type not in CONFIGS:
-        hint = nearest(str(model_type), CONFIGS)
-        raise ConfigError(f"{path}: model_type {model_type!r} is not one of {', '.join(CONFIGS)}{hint}")
-    return CONFIGS[model_type]
+    if not isinstance(model_type, str) or model_type not in ARCHITECTURES:
+        hint = nearest(str(model_type), ARCHITECTURES)
+        raise ConfigError(f"{path}: model_type {model_type!r} is not one of {', '.join(ARCHITECTURES)}{hint}")
+    return import_class(f"models.{ARCHITECTURES[model_type].config}")
 
 
 class AutoBase:
-    """Makes a model of the right class for what it should do."""
+    """Makes a model of the class that an architecture has for one head."""
 
-    models: ClassVar[dict[type[PretrainedConfig], type[PreTrainedModel]]] = {}
+    head: ClassVar[str]
 
     def __init__(self, *_: Any, **__: Any) -> None:
         name = type(self).__name__
@@ -92,11 +60,12 @@ class AutoBase:
     def model_class(cls, config: PretrainedConfig) -> type[PreTrainedModel]:
         if not isinstance(config, PretrainedConfig):
             raise ConfigError(f"{cls.__name__} takes a config, such as BertConfig, got {config!r:.80}")
-        if type(config) not in cls.models:
-            known = " or ".join(kind.model_type for kind in cls.models)
+        paths = {kind: each.classes[cls.head] for kind, each in ARCHITECTURES.items() if cls.head in each.classes}
+        if config.model_type not in paths:
+            known = " or ".join(paths)
             where = config.name_or_path or f"a {type(config).__name__}"
             raise ConfigError(f"{cls.__name__} is for models of the type {known}, and {where} is a {config.model_type}")
-        return cls.models[type(config)]
+        return import_class(f"models.{paths[config.model_type]}")
 
     @classmethod
     def from_pretrained(cls, name_or_path: str | Path, **arguments: Any) -> PreTrainedModel:
@@ -135,52 +104,43 @@ class AutoBase:
 
 
 class AutoModel(AutoBase):
-    models = {
-        BertConfig: BertModel,
-        DistilBertConfig: DistilBertModel,
-        GPT2Config: GPT2Model,
-        OpenAIGPTConfig: OpenAIGPTModel,
-        RNNConfig: RNNForSeq2SeqLM,  # an encoder-decoder is whole: what it writes with is part of its body
-        TransformerConfig: TransformerForSeq2SeqLM,
-    }
+    head = BODY
 
 
 class AutoModelForPreTraining(AutoBase):
-    models = {BertConfig: BertForPreTraining, DistilBertConfig: DistilBertForMaskedLM}
+    head = "pre-training"
 
 
 class AutoModelForMaskedLM(AutoBase):
-    models = {BertConfig: BertForMaskedLM, DistilBertConfig: DistilBertForMaskedLM}
+    head = "masked-lm"
 
 
 class AutoModelForCausalLM(AutoBase):
-    models = {BertConfig: BertLMHeadModel, GPT2Config: GPT2LMHeadModel, OpenAIGPTConfig: OpenAIGPTLMHeadModel}
+    head = "causal-lm"
 
 
 class AutoModelForNextSentencePrediction(AutoBase):
-    models = {BertConfig: BertForNextSentencePrediction}
+    head = "next-sentence"
 
 
 class AutoModelForSequenceClassification(AutoBase):
-    models = {
-        BertConfig: BertForSequenceClassification,
-        DistilBertConfig: DistilBertForSequenceClassification,
-        GPT2Config: GPT2ForSequenceClassification,
-        OpenAIGPTConfig: OpenAIGPTForSequenceClassification,
-    }
+    head = "sequence-classification"
 
 
 class AutoModelForMultipleChoice(AutoBase):
-    models = {BertConfig: BertForMultipleChoice, DistilBertConfig: DistilBertForMultipleChoice}
+    head = "multiple-choice"
 
 
 class AutoModelForTokenClassification(AutoBase):
-    models = {BertConfig: BertForTokenClassification, DistilBertConfig: DistilBertForTokenClassification}
+    head = "token-classification"
 
 
 class AutoModelForQuestionAnswering(AutoBase):
-    models = {BertConfig: BertForQuestionAnswering, DistilBertConfig: DistilBertForQuestionAnswering}
+    head = "question-answering"
 
 
 class AutoModelForSeq2SeqLM(AutoBase):
-    models = {RNNConfig: RNNForSeq2SeqLM, TransformerConfig: TransformerForSeq2SeqLM}
+    head = "seq2seq-lm"
+
+
+AUTO_CLASSES = {kind.head: kind for kind in AutoBase.__subclasses__()}  # what loads or makes a model with a head

@@ -23,6 +23,7 @@ from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
 from ..errors import ConfigError, InputError, WeightsError, nearest, suggests
 from ..nn.lora import LoraLinear
+from ..registry import head_of
 from ..text.base.encoding_options import check_whole_number, one_of
 from .parameters import freeze
 
@@ -34,12 +35,12 @@ log = logging.getLogger("glassformer")
 CONFIG_FILE, WEIGHTS_FILE = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."  # before every name in an adapter's file
 ALL_LINEAR = "all-linear"  # every linear layer of the body
-TASK_TYPES = {
-    "ForSequenceClassification": "SEQ_CLS",
-    "ForTokenClassification": "TOKEN_CLS",
-    "ForQuestionAnswering": "QUESTION_ANS",
-    "ForCausalLM": "CAUSAL_LM",
-    "LMHeadModel": "CAUSAL_LM",
+TASK_TYPES = {  # what peft calls the heads
+    "sequence-classification": "SEQ_CLS",
+    "token-classification": "TOKEN_CLS",
+    "question-answering": "QUESTION_ANS",
+    "causal-lm": "CAUSAL_LM",
+    "seq2seq-lm": "SEQ_2_SEQ_LM",
 }
 HARMLESS = (True, False, None, "gaussian", "eva", "orthogonal")  # ways to begin that leave the model's weights alone
 # What peft writes that changes nothing once the adapter has its weights.
@@ -292,13 +293,13 @@ def save_adapter(model: PreTrainedModel, folder: Path) -> None:
     targets = config.target_modules
     if targets == ALL_LINEAR or {each.name for each in places.values() if config.matches(each.name)} != chosen:
         targets = tuple(sorted(chosen))  # our names, which peft would not find
-    task = next((kind for end, kind in TASK_TYPES.items() if type(model).__name__.endswith(end)), None)
+    task = TASK_TYPES.get(head_of(type(model)) or "")
     written = {
         **asdict(config),
         "target_modules": targets,
         "modules_to_save": list(config.modules_to_save or ()) or None,
         "peft_type": "LORA",
-        "task_type": task if config.modules_to_save or task == "CAUSAL_LM" else None,
+        "task_type": task if config.modules_to_save or task in ("CAUSAL_LM", "SEQ_2_SEQ_LM") else None,
         "bias": "none",
         "fan_in_fan_out": any(places[name].conversion.permutation(2) == (1, 0) for name, _ in lora_layers(model)),
         "init_lora_weights": True,

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoints.config import PretrainedConfig
+from ..registry import head_of
 
 KEPT = 256  # values of a parameter
 # Heads whose weights have the same names and often the same shapes, and mean other things.
-ALIKE = ("ForSequenceClassification", "ForTokenClassification", "ForMultipleChoice")
+ALIKE = ("sequence-classification", "token-classification", "multiple-choice")
 UNTRAINED = "untrained"  # what weight files of ours call the parts that were saved as they were drawn
 
 
@@ -57,6 +58,6 @@ def still_untrained(model: nn.Module, drawn: dict[str, dict[str, Tensor]]) -> li
 
 
 def learnt_otherwise(name: str, config: PretrainedConfig) -> bool:
-    """Whether a checkpoint's head is of another class than `name`, which its weights fit by name and shape only."""
-    saved = (config.architectures or [""])[0]
-    return saved != name and saved.endswith(ALIKE) and name.endswith(ALIKE)
+    """Whether a checkpoint's head is another than that of `name`, and fits it by name and shape only."""
+    saved, mine = head_of((config.architectures or [""])[0]), head_of(name)
+    return saved != mine and saved in ALIKE and mine in ALIKE

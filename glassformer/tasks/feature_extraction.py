@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..registry import BODY
 from ..text.base.encoding_options import one_of
 from .batch import Batch, Example
-from .heads import BODY
 from .inputs import Columns, Row
 from .task_options import TruncationOptions
 from .text_task import TextTask

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, nearest
+from ..registry import head_of
 
 if TYPE_CHECKING:
     from .task import Task
@@ -68,8 +69,6 @@ def task_class(name: str) -> type[Task]:
 
 def task_of(class_name: str | None, where: str) -> str:
     """The task that a model of this class answers."""
-    from .heads import head_of
-
     if class_name in OTHER_CLASSES:
         return OTHER_CLASSES[class_name]
     head = None if class_name is None else head_of(class_name)

@@ -28,8 +28,8 @@ from ..errors import InputError
 from ..models.base import PreTrainedModel
 from ..models.untrained import learnt_otherwise
 from ..nn.prepared import prepared
+from ..registry import BODY
 from .batch import Batch, Example, compact_label, label_tensor
-from .heads import BODY
 from .inputs import Row, RowReader
 from .objectives import Objectives
 from .processor import Processor
@@ -40,7 +40,7 @@ class Task(RowReader, Objectives):
     """What all tasks share. A task adds what it reads, what it asks the model, and what it makes of the outputs."""
 
     aliases: ClassVar[tuple[str, ...]] = ()
-    head: ClassVar[str]  # what its model has on top of the body: a key of heads.py
+    head: ClassVar[str]  # what its model has on top of the body: one of `registry.HEADS`
     taught_by: ClassVar[str | None] = None  # the task whose rows teach it, if not its own
     unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
     written_columns: ClassVar[tuple[str, ...]] = ()  # what the model generates, with words of its vocabulary too

@@ -10,12 +10,13 @@ from typing import Any, ClassVar, TypeVar
 from torch import Tensor
 
 from ..errors import InputError
+from ..models.auto import AUTO_CLASSES
 from ..models.base import PreTrainedModel
+from ..registry import BODY
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.base.text_inputs import describe
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example
-from .heads import BODY, auto_class
 from .processor import TextProcessor
 from .task import Task, takes
 from .task_options import TextOptions
@@ -61,7 +62,7 @@ class TextTask(EncodesTexts, Task):
         the model's own `from_pretrained`.
         """
         hub = dict(hub or {})
-        model = auto_class(cls.head).from_pretrained(name_or_path, **hub, **(model_arguments or {}))
+        model = AUTO_CLASSES[cls.head].from_pretrained(name_or_path, **hub, **(model_arguments or {}))
         if tokenizer is None or not isinstance(tokenizer, PreTrainedTokenizer):
             tokenizer = AutoTokenizer.from_pretrained(name_or_path if tokenizer is None else tokenizer, **hub)
         return cls(model, tokenizer, **options)

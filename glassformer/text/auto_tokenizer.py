@@ -7,31 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TokenizerError, refuse_unknown
+from ..registry import ARCHITECTURES, TOKENIZERS, import_class
 from .base.tokenizer_files import ADDED, CONFIG, ENGINE, HUB, SPECIAL, find, read_json
 from .bert_tokenizer import BertTokenizer
 from .bpe.bpe_tokenizer import BpeTokenizer
-from .distilbert_tokenizer import DistilBertTokenizer
 from .gpt2_tokenizer import GPT2Tokenizer
 from .openai_gpt_tokenizer import OpenAIGPTTokenizer
 from .roberta_tokenizer import RobertaTokenizer
 from .tokenizer import PreTrainedTokenizer
 
-CLASSES: dict[str, type[PreTrainedTokenizer]] = {}
-MODEL_TYPES: dict[str, type[PreTrainedTokenizer]] = {}
+CLASSES: dict[str, type[PreTrainedTokenizer]] = {
+    name + suffix: import_class(f"text.{path}") for name, path in TOKENIZERS.items() for suffix in ("", "Fast")
+}
+MODEL_TYPES = {each.model_type: CLASSES[each.tokenizer] for each in ARCHITECTURES.values() if each.tokenizer}
+MODEL_TYPES["roberta"] = RobertaTokenizer
 WRAPPERS = ("PreTrainedTokenizerFast", "TokenizersBackend", "PreTrainedTokenizer")  # names that say nothing
-
-
-def register(name: str, kind: type[PreTrainedTokenizer], model_types: tuple[str, ...] = ()) -> None:
-    """Make a tokenizer class known by its name in files, and by the models that use it."""
-    CLASSES[name] = CLASSES[f"{name}Fast"] = kind
-    MODEL_TYPES.update(dict.fromkeys(model_types, kind))
-
-
-register("BertTokenizer", BertTokenizer, ("bert",))
-register("DistilBertTokenizer", DistilBertTokenizer, ("distilbert",))
-register("GPT2Tokenizer", GPT2Tokenizer, ("gpt2",))
-register("OpenAIGPTTokenizer", OpenAIGPTTokenizer, ("openai-gpt",))
-register("RobertaTokenizer", RobertaTokenizer, ("roberta",))
 
 
 class AutoTokenizer:

@@ -90,9 +90,9 @@ def encode(tokenizer: Any, texts: Sequence[str], limit: int) -> list[list[int]]:
 
 def takes_choices(model: PreTrainedModel) -> bool:
     """Whether a row of the model's input is a list of choices, by the table of the task."""
-    from ...models.auto import AutoModelForMultipleChoice
+    from ...registry import head_of
 
-    return isinstance(model, tuple(AutoModelForMultipleChoice.models.values()))
+    return head_of(type(model)) == "multiple-choice"
 
 
 def outputs_of(model: Any, ids: list[list[int]], choices: bool, skip: Sequence[str] = ()) -> dict[str, Tensor]:

@@ -109,14 +109,18 @@ def note_weights(found: Inspection, weights: Weights) -> None:
 def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
     """The folder's configuration, or None, noted, for an architecture that glassformer does not have."""
     from ...checkpoints.files import read_json
-    from ...models.auto import CONFIGS, config_class
+    from ...models.auto import config_class
+    from ...registry import ARCHITECTURES, architecture_with
 
     values = read_json(path)
     named = values.get("architectures")
     found.model_type = values.get("model_type") if isinstance(values.get("model_type"), str) else None
     found.architectures = [str(name) for name in named] if isinstance(named, list) else []
-    model_type = found.model_type or next((kind for kind in CONFIGS if is_of(kind, found.architectures)), None)
-    if model_type is None or model_type not in CONFIGS:
+    model_type = found.model_type
+    if model_type is None:
+        owners = [each.model_type for each in map(architecture_with, found.architectures) if each is not None]
+        model_type = owners[0] if owners else None
+    if model_type is None or model_type not in ARCHITECTURES:
         if not found.tensors:
             config_class(model_type, path)  # raises, in its own words
         found.notes.append(
@@ -128,26 +132,22 @@ def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
         return None
     if found.model_type is None:
         found.notes.append(f"config.json has no model_type; its architectures say {model_type!r}")
-    config = CONFIGS[model_type].from_pretrained(path.parent)
+    config = config_class(model_type).from_pretrained(path.parent)
     found.unread = dict(config.extra)
     found.config = {name: value for name, value in config.to_dict().items() if name not in config.extra}
     return config
 
 
-def is_of(model_type: str, architectures: list[str]) -> bool:
-    """Whether a class such as BertForMaskedLM belongs to a model type such as bert."""
-    return any(name.lower().startswith(model_type) for name in architectures)
-
-
 def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
     from ...checkpoints.load import settle_labels
-    from ...models.auto import AutoBase, AutoModel
+    from ...models.auto import AUTO_CLASSES, AutoModel
+    from ...registry import ARCHITECTURES
 
     if weights is not None:
         settle_labels(config, weights)
         found.config["num_labels"] = config.num_labels
     body_class = AutoModel.model_class(config)
-    kinds = {auto.models[type(config)] for auto in AutoBase.__subclasses__() if type(config) in auto.models}
+    kinds = {AUTO_CLASSES[head].model_class(config) for head in ARCHITECTURES[config.model_type].classes}
     classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
     with logs_silenced():
         body = body_class.hollow(config)

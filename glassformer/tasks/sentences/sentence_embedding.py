@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...nn.prepared import prepared
+from ...registry import BODY
 from ...text.encoding import EncodedRow as Encoded
 from ..batch import Batch, Example
-from ..heads import BODY
 from ..inputs import Columns, Row
 from ..task_options import TruncationOptions
 from ..text_task import TextTask

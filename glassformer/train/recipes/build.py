@@ -18,7 +18,6 @@ from ...data.shuffle import shuffle, split
 from ...errors import ConfigError, nearest, refuse_unknown
 from ...models import auto
 from ...models.lora import add_lora
-from ...tasks.heads import auto_class
 from ...tasks.registry import full_name, task_class, task_of
 from ...tasks.text_task import TextTask
 from ...text.auto_tokenizer import AutoTokenizer
@@ -73,7 +72,7 @@ def check_recipe(recipe: Recipe) -> None:
     else:
         return
     with torch.device("meta"):  # without its numbers
-        auto_class(kind.head).from_config(shape)
+        auto.AUTO_CLASSES[kind.head].from_config(shape)
 
 
 def check_files(recipe: Recipe) -> None:
@@ -173,7 +172,7 @@ def new_task(
     else:
         size = {"vocab_size": len(tokenizer)} if is_new(recipe.tokenizer) else {}
         shape = auto.AutoConfig.from_pretrained(recipe.model, **{**size, **config})
-    return kind(auto_class(kind.head).from_config(shape), tokenizer, **target, **recipe.options)
+    return kind(auto.AUTO_CLASSES[kind.head].from_config(shape), tokenizer, **target, **recipe.options)
 
 
 def new_labels(recipe: Recipe, rows: Iterable[Any]) -> dict[str, Any]:

@@ -1,0 +1,168 @@
+"""Every architecture in one table: its configuration, the class for each head, its tokenizer.
+
+The Auto classes, the tasks, adapters, the explorer and the command line read this table, and nothing follows from how a
+class is called. It holds names only: a module is imported when one of its classes is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+BODY = "body"
+# What a model can have on top of its body. A class that serves several heads is known by the first of them.
+HEADS = (
+    "sequence-classification",
+    "token-classification",
+    "question-answering",
+    "multiple-choice",
+    "next-sentence",
+    "masked-lm",
+    "pre-training",
+    "causal-lm",
+    "seq2seq-lm",
+    BODY,
+)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One architecture; classes are given as `module.Class`, the module being one of `glassformer.models`."""
+
+    model_type: str  # as config.json names it
+    config: str
+    classes: Mapping[str, str]  # head -> class
+    tokenizer: str | None = None  # a key of TOKENIZERS: the one that its checkpoints have if they name no other
+
+    def __post_init__(self) -> None:
+        unknown = self.classes.keys() - set(HEADS)
+        if unknown:
+            raise ValueError(f"{self.model_type}: {', '.join(sorted(unknown))} are no heads; heads are {HEADS}")
+
+
+ARCHITECTURES = {
+    each.model_type: each
+    for each in (
+        Architecture(
+            "bert",
+            config="bert.BertConfig",
+            classes={
+                BODY: "bert.BertModel",
+                "pre-training": "bert_heads.BertForPreTraining",
+                "masked-lm": "bert_heads.BertForMaskedLM",
+                "causal-lm": "bert_heads.BertLMHeadModel",
+                "next-sentence": "bert_heads.BertForNextSentencePrediction",
+                "sequence-classification": "bert_heads.BertForSequenceClassification",
+                "multiple-choice": "bert_heads.BertForMultipleChoice",
+                "token-classification": "bert_heads.BertForTokenClassification",
+                "question-answering": "bert_heads.BertForQuestionAnswering",
+            },
+            tokenizer="BertTokenizer",
+        ),
+        Architecture(
+            "distilbert",
+            config="distilbert.DistilBertConfig",
+            classes={
+                BODY: "distilbert.DistilBertModel",
+                "pre-training": "distilbert_heads.DistilBertForMaskedLM",
+                "masked-lm": "distilbert_heads.DistilBertForMaskedLM",
+                "sequence-classification": "distilbert_heads.DistilBertForSequenceClassification",
+                "multiple-choice": "distilbert_heads.DistilBertForMultipleChoice",
+                "token-classification": "distilbert_heads.DistilBertForTokenClassification",
+                "question-answering": "distilbert_heads.DistilBertForQuestionAnswering",
+            },
+            tokenizer="DistilBertTokenizer",
+        ),
+        Architecture(
+            "gpt2",
+            config="gpt2.GPT2Config",
+            classes={
+                BODY: "gpt2.GPT2Model",
+                "causal-lm": "gpt2_heads.GPT2LMHeadModel",
+                "sequence-classification": "gpt2_heads.GPT2ForSequenceClassification",
+            },
+            tokenizer="GPT2Tokenizer",
+        ),
+        Architecture(
+            "openai-gpt",
+            config="openai_gpt.OpenAIGPTConfig",
+            classes={
+                BODY: "openai_gpt.OpenAIGPTModel",
+                "causal-lm": "openai_gpt.OpenAIGPTLMHeadModel",
+                "sequence-classification": "openai_gpt.OpenAIGPTForSequenceClassification",
+            },
+            tokenizer="OpenAIGPTTokenizer",
+        ),
+        # The body of these two includes the layer that scores the vocabulary.
+        Architecture(
+            "rnn",
+            config="rnn.RNNConfig",
+            classes={BODY: "rnn.RNNForSeq2SeqLM", "seq2seq-lm": "rnn.RNNForSeq2SeqLM"},
+        ),
+        Architecture(
+            "transformer",
+            config="transformer.TransformerConfig",
+            classes={
+                BODY: "transformer.TransformerForSeq2SeqLM",
+                "seq2seq-lm": "transformer.TransformerForSeq2SeqLM",
+            },
+        ),
+    )
+}
+
+# Tokenizers by the name that files give them, with or without "Fast"; modules are those of `glassformer.text`.
+TOKENIZERS = {
+    "BertTokenizer": "bert_tokenizer.BertTokenizer",
+    "DistilBertTokenizer": "distilbert_tokenizer.DistilBertTokenizer",
+    "GPT2Tokenizer": "gpt2_tokenizer.GPT2Tokenizer",
+    "OpenAIGPTTokenizer": "openai_gpt_tokenizer.OpenAIGPTTokenizer",
+    "RobertaTokenizer": "roberta_tokenizer.RobertaTokenizer",
+}
+
+
+def import_class(path: str) -> Any:
+    """The class behind `module.Class`, the module being one of this package.
+
+    >>> import_class("models.bert.BertConfig").model_type
+    'bert'
+    """
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(f".{module}", __package__), name)
+
+
+def model_paths() -> dict[str, str]:
+    """The module of every class of models and configurations in the table: {"BertModel": "models.bert", ...}."""
+    paths = (path for each in ARCHITECTURES.values() for path in (each.config, *each.classes.values()))
+    return {name: f"models.{module}" for module, _, name in (path.rpartition(".") for path in paths)}
+
+
+@cache
+def heads_by_class() -> dict[str, str]:
+    """The head of every class in the table."""
+    found: dict[str, str] = {}
+    for head in HEADS:
+        for each in ARCHITECTURES.values():
+            if head in each.classes:
+                found.setdefault(each.classes[head].rpartition(".")[2], head)
+    return found
+
+
+def head_of(kind: type | str) -> str | None:
+    """The head of a model class, or of the registered class that it extends; None if there is none.
+
+    >>> head_of("BertForMaskedLM")
+    'masked-lm'
+    """
+    names = [kind] if isinstance(kind, str) else [base.__name__ for base in kind.__mro__]
+    return next((heads_by_class()[name] for name in names if name in heads_by_class()), None)
+
+
+def architecture_with(class_name: str) -> Architecture | None:
+    """The architecture that a class of models belongs to."""
+    for each in ARCHITECTURES.values():
+        if any(path.rpartition(".")[2] == class_name for path in each.classes.values()):
+            return each
+    return None
