@@ -70,7 +70,15 @@ class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
     init_weights = post_init  # the name that the tutorials' own classes call
 
     def _init_weights(self, module: nn.Module) -> None:
-        raise NotImplementedError(f"{type(self).__name__} does not say how its weights are drawn")
+        """Initialise the parameters of one module, as BERT and most others do."""
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            module.weight.data.normal_(0.0, self.config.initializer_range)
+        if isinstance(module, (nn.Linear, nn.LayerNorm)) and module.bias is not None:
+            module.bias.data.zero_()
+        if isinstance(module, nn.LayerNorm):
+            module.weight.data.fill_(1.0)
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            module.weight.data[module.padding_idx].zero_()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._accepted is not None and not kwargs.keys() <= self._accepted:

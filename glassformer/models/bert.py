@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
@@ -18,10 +17,10 @@ from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
 from ..nn.layout import Layout
-from ..nn.mask import check_ids
 from .base import PreTrainedModel
 from .bert_layers import BertEncoder
 from .body import Body
+from .embeddings import Embeddings, padding_index
 from .outputs import BaseModelOutputWithPoolingAndCrossAttentions, ModelOutput
 from .signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
 
@@ -66,21 +65,11 @@ WEIGHTS = KeyMap(
 
 
 class BertPreTrainedModel(PreTrainedModel):
-    """What every BERT has: its configuration, its table of weights and how weights are drawn."""
+    """What every BERT has: its configuration and its table of weights."""
 
     config_class = BertConfig
     base_model_prefix = "bert"
     keymap = WEIGHTS
-
-    def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            module.weight.data.normal_(0.0, self.config.initializer_range)
-        if isinstance(module, (nn.Linear, nn.LayerNorm)) and module.bias is not None:
-            module.bias.data.zero_()
-        if isinstance(module, nn.LayerNorm):
-            module.weight.data.fill_(1.0)
-        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
-            module.weight.data[module.padding_idx].zero_()
 
 
 class BertModel(BertPreTrainedModel, Body):
@@ -114,12 +103,12 @@ class BertModel(BertPreTrainedModel, Body):
         return self.as_output(BaseModelOutputWithPoolingAndCrossAttentions, self.encode(**inputs), return_dict)
 
 
-class BertEmbeddings(nn.Module):
+class BertEmbeddings(Embeddings):
     """Word, position and segment vectors, added and normalised."""
 
     def __init__(self, config: BertConfig):
         super().__init__()
-        padding = config.pad_token_id if (config.pad_token_id or 0) < config.vocab_size else None
+        padding = padding_index(config.pad_token_id, config.vocab_size)
         self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=padding)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
@@ -137,9 +126,7 @@ class BertEmbeddings(nn.Module):
     ) -> Tensor:
         """B T -> B T C, or N -> N C with the `position_ids` of every row."""
         if position_ids is None:
-            length = (input_ids if inputs_embeds is None else inputs_embeds[..., 0]).shape[-1]
-            position_ids = torch.arange(length, device=self.word_embeddings.weight.device) + past_key_values_length
-            self.check(input_ids, token_type_ids, position_ids)  # a direct call: in a body's pass they are checked
+            position_ids = self.counted_positions(input_ids, token_type_ids, inputs_embeds, past_key_values_length)
         x = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         types = self.token_type_embeddings
         x = x + (types.weight[0] if token_type_ids is None else types(token_type_ids))
@@ -147,19 +134,13 @@ class BertEmbeddings(nn.Module):
             x = x + self.position_embeddings(position_ids)
         return self.dropout(self.LayerNorm(x))
 
-    def check(
-        self,
-        ids: Tensor | None,
-        types: Tensor | None,
-        positions: Tensor,
-        layout: Layout | None = None,
-        name: str = "input_ids",
-    ) -> None:
-        """Refuse what the tables do not have."""
-        check_ids(ids, self.word_embeddings.num_embeddings, f"{name}: id", layout)
-        check_ids(types, self.token_type_embeddings.num_embeddings, "token_type_ids: type", layout)
-        if self.position_embedding_type == "absolute":
-            check_ids(positions, self.position_embeddings.num_embeddings, "position_ids: position", layout)
+    @property
+    def type_count(self) -> int:
+        return self.token_type_embeddings.num_embeddings
+
+    @property
+    def position_count(self) -> int | None:
+        return super().position_count if self.position_embedding_type == "absolute" else None
 
 
 class BertPooler(nn.Module):

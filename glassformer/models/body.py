@@ -68,17 +68,12 @@ class LayerStack(ContextModule):
         return_dict: bool = True,
     ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
         """The layers on B T C, with additive masks, as the tutorials call `model.encoder`."""
-        context = Context(
-            Layout.full(*hidden_states.shape[:2], mask=attention_mask),
-            cache=past_key_values,
-            head_mask=head_mask,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-            use_cache=use_cache,
-        )
-        if encoder_hidden_states is not None:
-            layout = Layout.full(*encoder_hidden_states.shape[:2], mask=encoder_attention_mask)
-            context.cross = replace(context, source=Source(encoder_hidden_states, layout))
+        context = Context.of_call(hidden_states, attention_mask, encoder_hidden_states, encoder_attention_mask)
+        context.cache, context.use_cache, context.output_attentions = past_key_values, use_cache, output_attentions
+        context.output_hidden_states = output_hidden_states
+        context.head_mask = head_mask
+        if context.cross is not None:
+            context.cross.head_mask = head_mask
         rows = self.run(hidden_states, context)
         seen = collected(context)
         states = context.hidden_states

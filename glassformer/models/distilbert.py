@@ -13,15 +13,14 @@ from torch import Tensor, nn
 
 from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
 from ..checkpoints.keymap import KeyMap, Row
-from ..errors import ConfigError, InputError
+from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
-from ..nn.layout import Layout
-from ..nn.mask import check_ids
 from .bert import BertPreTrainedModel
 from .bert_layers import BertEncoder
 from .body import Body
+from .embeddings import Embeddings, padding_index
 from .outputs import BaseModelOutput, ModelOutput
 from .signature import OUTPUTS, takes
 
@@ -87,7 +86,7 @@ class DistilBertConfig(PretrainedConfig):
 
 
 class DistilBertPreTrainedModel(BertPreTrainedModel):
-    """What every DistilBERT has: its configuration, its table of weights and how weights are drawn."""
+    """What every DistilBERT has: its configuration, its table of weights and how weights are initialised."""
 
     config_class = DistilBertConfig
     base_model_prefix = "distilbert"
@@ -121,12 +120,14 @@ class DistilBertModel(DistilBertPreTrainedModel, Body):
         return self.as_output(BaseModelOutput, self.encode(**inputs), return_dict)
 
 
-class DistilBertEmbeddings(nn.Module):
+class DistilBertEmbeddings(Embeddings):
     """Word and position vectors, added and normalised."""
+
+    without_types = "a DistilBERT has no token types: leave token_type_ids out, as DistilBertTokenizer does"
 
     def __init__(self, config: DistilBertConfig):
         super().__init__()
-        padding = config.pad_token_id if (config.pad_token_id or 0) < config.vocab_size else None
+        padding = padding_index(config.pad_token_id, config.vocab_size)
         positions = SinePositions if config.sinusoidal_pos_embds else nn.Embedding
         self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=padding)
         self.position_embeddings = positions(config.max_position_embeddings, config.hidden_size)
@@ -142,25 +143,9 @@ class DistilBertEmbeddings(nn.Module):
     ) -> Tensor:
         """B T -> B T C, or N -> N C with the `position_ids` of every row."""
         if position_ids is None:
-            length = (input_ids if inputs_embeds is None else inputs_embeds[..., 0]).shape[-1]
-            position_ids = torch.arange(length, device=self.word_embeddings.weight.device)
-            self.check(input_ids, token_type_ids, position_ids)  # a direct call: in a body's pass they are checked
+            position_ids = self.counted_positions(input_ids, token_type_ids, inputs_embeds)
         x = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         return self.dropout(self.LayerNorm(x + self.position_embeddings(position_ids)))
-
-    def check(
-        self,
-        ids: Tensor | None,
-        types: Tensor | None,
-        positions: Tensor,
-        layout: Layout | None = None,
-        name: str = "input_ids",
-    ) -> None:
-        """Refuse what the tables do not have."""
-        if types is not None:
-            raise InputError("a DistilBERT has no token types: leave token_type_ids out, as DistilBertTokenizer does")
-        check_ids(ids, self.word_embeddings.num_embeddings, f"{name}: id", layout)
-        check_ids(positions, self.position_embeddings.num_embeddings, "position_ids: position", layout)
 
 
 class SinePositions(nn.Embedding):

@@ -18,10 +18,9 @@ from ..nn.attention import SelfAttention, head_size, prune_attention
 from ..nn.context import Context, ContextModule
 from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project, in_chunks
-from ..nn.layout import Layout
-from ..nn.mask import check_ids
 from .base import PreTrainedModel
 from .body import Body, LayerStack
+from .embeddings import Embeddings
 from .outputs import BaseModelOutputWithPastAndCrossAttentions, ModelOutput
 from .signature import OUTPUTS, SOURCE, TEXT, takes
 
@@ -110,19 +109,14 @@ class GPT2Config(PretrainedConfig):
 
 
 class GPT2PreTrainedModel(PreTrainedModel):
-    """What every GPT-2 has: its configuration, its table of weights and how weights are drawn."""
+    """What every GPT-2 has: its configuration, its table of weights and how weights are initialised."""
 
     config_class = GPT2Config
     base_model_prefix = "transformer"
     keymap = WEIGHTS
 
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            module.weight.data.normal_(0.0, self.config.initializer_range)
-        if isinstance(module, (nn.Linear, nn.LayerNorm)) and module.bias is not None:
-            module.bias.data.zero_()
-        if isinstance(module, nn.LayerNorm):
-            module.weight.data.fill_(1.0)
+        super()._init_weights(module)
         if isinstance(module, Project):  # what is added to the residual is smaller the more layers add to it
             deviation = self.config.initializer_range / math.sqrt(2 * self.config.num_hidden_layers)
             module.dense.weight.data.normal_(0.0, deviation)
@@ -145,7 +139,7 @@ class GPT2Model(GPT2PreTrainedModel, Body):
         return self.as_output(BaseModelOutputWithPastAndCrossAttentions, self.encode(**inputs), return_dict)
 
 
-class GPT2Embeddings(nn.Module):
+class GPT2Embeddings(Embeddings):
     """Word and position vectors, added."""
 
     def __init__(self, config: GPT2Config):
@@ -165,18 +159,9 @@ class GPT2Embeddings(nn.Module):
         x = (words(input_ids) if inputs_embeds is None else inputs_embeds) + self.position_embeddings(position_ids)
         return self.dropout(x if token_type_ids is None else x + words(token_type_ids))
 
-    def check(
-        self,
-        ids: Tensor | None,
-        types: Tensor | None,
-        positions: Tensor,
-        layout: Layout | None = None,
-        name: str = "input_ids",
-    ) -> None:
-        """Refuse what the tables do not have."""
-        check_ids(ids, self.word_embeddings.num_embeddings, f"{name}: id", layout)
-        check_ids(types, self.word_embeddings.num_embeddings, "token_type_ids: type", layout)
-        check_ids(positions, self.position_embeddings.num_embeddings, "position_ids: position", layout)
+    @property
+    def type_count(self) -> int:
+        return self.word_embeddings.num_embeddings
 
 
 class GPT2Encoder(LayerStack):

@@ -17,7 +17,6 @@ from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.linear import Linear
 from .base import PreTrainedModel
-from .bert import BertPreTrainedModel
 from .bert_layers import BertLayer
 from .body import Body, LayerStack
 from .generation import Generates
@@ -103,12 +102,11 @@ class OpenAIGPTConfig(PretrainedConfig):
 
 
 class OpenAIGPTPreTrainedModel(PreTrainedModel):
-    """What every GPT has: its configuration, its table of weights and how weights are drawn."""
+    """What every GPT has: its configuration and its table of weights."""
 
     config_class = OpenAIGPTConfig
     base_model_prefix = "transformer"
     keymap = WEIGHTS
-    _init_weights = BertPreTrainedModel._init_weights
 
 
 class OpenAIGPTModel(OpenAIGPTPreTrainedModel, Body):

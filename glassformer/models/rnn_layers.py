@@ -14,7 +14,7 @@ from ..nn.context import Context, Source
 from ..nn.dropout import Dropout
 from ..nn.layout import Layout, lengths_of
 from ..nn.linear import Linear
-from ..nn.mask import check_ids
+from .embeddings import Embeddings
 from .encoder_decoder import Decoder, Encoder
 from .outputs import BodyOutput
 
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from .rnn import RNNConfig
 
 
-class WordVectors(nn.Module):
+class WordVectors(Embeddings):
     """The vectors of words."""
+
+    position_count = None
 
     def __init__(self, config: RNNConfig, words: int):
         super().__init__()
@@ -40,20 +42,13 @@ class WordVectors(nn.Module):
         """N -> N C"""
         return self.dropout(self.word_embeddings(ids) if vectors is None else vectors)
 
-    def check(
-        self,
-        ids: Tensor | None,
-        types: Tensor | None,
-        positions: Tensor,
-        layout: Layout,
-        name: str = "input_ids",
+    def check(  # type: ignore[override]
+        self, ids: Tensor | None, types: Tensor | None, positions: Tensor, layout: Layout, name: str
     ) -> None:
-        """Refuse what the table does not have, and padding that a recurrent model cannot leave out."""
-        if types is not None:
-            raise InputError("this architecture has no token types: leave token_type_ids out")
+        """Refuse also padding that a recurrent model cannot leave out."""
+        super().check(ids, types, positions, layout, name)
         if layout.mask is not None or any(run.column for run in layout.runs):
             raise InputError("a text that is read word by word has its padding at the end, and only there")
-        check_ids(ids, self.word_embeddings.num_embeddings, f"{name}: id", layout)
 
 
 class Recurrent(nn.Module):

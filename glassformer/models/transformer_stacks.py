@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from ..errors import InputError
 from ..nn.dropout import Dropout
-from ..nn.layout import Layout
-from ..nn.mask import check_ids
 from ..nn.position import PositionalEncoding
 from .body import LayerStack
+from .embeddings import Embeddings
 from .encoder_decoder import Decoder, Encoder
 from .transformer_layers import DecoderLayer, EncoderLayer
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from .transformer import TransformerConfig
 
 
-class TransformerEmbeddings(nn.Module):
+class TransformerEmbeddings(Embeddings):
     """Word vectors times sqrt(C), and positions."""
 
     def __init__(self, config: TransformerConfig, words: int):
@@ -48,20 +46,9 @@ class TransformerEmbeddings(nn.Module):
             return self.pos_encoding(embedded, position_ids)
         return self.dropout(embedded + self.position_embeddings(position_ids))
 
-    def check(
-        self,
-        ids: Tensor | None,
-        types: Tensor | None,
-        positions: Tensor,
-        layout: Layout | None = None,
-        name: str = "input_ids",
-    ) -> None:
-        """Refuse what the tables do not have."""
-        if types is not None:
-            raise InputError("this architecture has no token types: leave token_type_ids out")
-        check_ids(ids, self.word_embeddings.num_embeddings, f"{name}: id", layout)
-        table = self.position_embeddings.weight if self.pos_encoding is None else self.pos_encoding.pe[0]
-        check_ids(positions, len(table), "position_ids: position", layout)
+    @property
+    def position_count(self) -> int:
+        return super().position_count if self.pos_encoding is None else self.pos_encoding.pe.shape[1]
 
 
 class TransformerStack(LayerStack):

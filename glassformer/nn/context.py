@@ -59,6 +59,15 @@ class Context:
     hidden_states: list[Tensor] | None = None  # of a pass, when `output_hidden_states`: each N C
     state: Tensor | None = None  # of a pass: what a recurrent body ends with, B layers state
 
+    @classmethod
+    def of_call(cls, x: Tensor, mask: Tensor | None, source: Tensor | None, source_mask: Tensor | None) -> Context:
+        """The context of a direct call on B T C, with additive masks and perhaps a source, B S C."""
+        context = cls(Layout.full(*x.shape[:2], mask=mask))
+        if source is not None:
+            read = Source(source, Layout.full(*source.shape[:2], mask=source_mask))
+            context.cross = cls(context.layout.with_mask(None), read)
+        return context
+
     def at(self, layer: int) -> Context:
         """The context of one layer."""
         own = of_source = None
@@ -133,18 +142,11 @@ class ContextModule(nn.Module):
         Masks are additive (0 where seen), as `get_extended_attention_mask` makes them.
         """
         own, of_source = self_and_cross(past_key_value)
-        context = Context(
-            Layout.full(*hidden_states.shape[:2], mask=attention_mask),
-            cache=own,
-            head_mask=head_mask,
-            output_attentions=output_attentions,
-            use_cache=use_cache,
-        )
-        if encoder_hidden_states is not None:
-            layout = Layout.full(*encoder_hidden_states.shape[:2], mask=encoder_attention_mask)
-            source = Source(encoder_hidden_states, layout)
-            if self.crosses:
-                context = replace(context, layout=context.layout.with_mask(None), source=source)
-            else:
-                context.cross = replace(context, layout=context.layout.with_mask(None), source=source, cache=of_source)
+        context = Context.of_call(hidden_states, attention_mask, encoder_hidden_states, encoder_attention_mask)
+        for each, cache in ((context, own), (context.cross, of_source)):
+            if each is not None:
+                each.cache, each.head_mask, each.use_cache = cache, head_mask, use_cache
+                each.output_attentions = output_attentions
+        if self.crosses and context.cross is not None:
+            context = replace(context.cross, cache=own)
         return (self.run(hidden_states, context), *context.seen())
