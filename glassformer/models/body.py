@@ -123,7 +123,7 @@ class Body(nn.Module):
         """The position of every row, N, behind `past` tokens of each sequence."""
         return layout.columns(device) + past
 
-    def through(self, x: Tensor, context: Context) -> Tensor:
+    def run_layers(self, x: Tensor, context: Context) -> Tensor:
         """From the embeddings to the rows that the heads read: N C -> N C"""
         return self.stack(x, context)
 
@@ -206,7 +206,7 @@ class Body(nn.Module):
         )
         if source is not None:
             context.cross = Context(layout, source, head_mask=cross_head_mask)
-        out = self.finished(self.through(x, context), context)
+        out = self.finished(self.run_layers(x, context), context)
         if cache is not None:
             cache.length += length
             out.past_key_values = cache
@@ -225,7 +225,7 @@ class Body(nn.Module):
         if source is not None:
             context.cross = Context(layout, source)
         x = self.embeddings(ids.reshape(-1), None, positions.reshape(-1))  # N C
-        x = self.through(x, context)
+        x = self.run_layers(x, context)
         cache.length += length
         return x
 

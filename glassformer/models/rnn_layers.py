@@ -88,7 +88,7 @@ class RNNEncoder(Recurrent, Encoder):
         """What becomes of words N C, step by step, and the last state of each text, B layers state."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it reads")
 
-    def through(self, x: Tensor, context: Context) -> Tensor:
+    def run_layers(self, x: Tensor, context: Context) -> Tensor:
         seen, context.state = self.read(x, context.layout)
         if context.output_hidden_states:
             context.hidden_states = [x, *seen]
@@ -158,7 +158,7 @@ class RecurrentDecoder(Recurrent, Decoder):
             )
             self.combine = Linear(2 * size, size)
 
-    def through(self, x: Tensor, context: Context) -> Tensor:
+    def run_layers(self, x: Tensor, context: Context) -> Tensor:
         """`context.state` becomes the state after each sequence's last word, B layers state."""
         layout, memory = context.layout, None if context.cross is None else context.cross.source
         state = None if memory is None else memory.state

@@ -248,7 +248,11 @@ class SelfAttention(ContextModule):
         layout, source = context.layout, context.source
         if source is None:
             read = layout
-            q, k, v = self.project(x)  # N H D
+            if self.fused is not None:
+                shape = (-1, 3, self.num_attention_heads, self.attention_head_size)
+                q, k, v = self.fused(x).reshape(shape).unbind(1)  # N H D
+            else:
+                q, k, v = (self.split_heads(part(x)) for part in (self.query, self.key, self.value))  # N H D
             if context.cache is not None:
                 k, v = append(context.cache, k, v, layout)  # B H S D
         else:
@@ -276,13 +280,6 @@ class SelfAttention(ContextModule):
         if context.use_cache:
             context.keys_and_values = (k, v) if k.dim() == 4 else (read.heads(k), read.heads(v))
         return y.reshape(*x.shape[:-1], self.all_head_size)
-
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values: ... C -> N H D each."""
-        if self.fused is not None:
-            q, k, v = self.fused(x).reshape(-1, 3, self.num_attention_heads, self.attention_head_size).unbind(1)
-            return q, k, v
-        return self.split_heads(self.query(x)), self.split_heads(self.key(x)), self.split_heads(self.value(x))
 
     def split_heads(self, x: Tensor) -> Tensor:
         """... C -> N H D"""
