@@ -1,4 +1,4 @@
-"""What type checkers see: every public name, imported as it is. A test keeps it equal to `__all__`."""
+"""What type checkers see: every public name, imported as it is. Made by scripts/write_stub.py."""
 
 from .checkpoints.config import PretrainedConfig as PretrainedConfig
 from .data.file_row import Row as Row
@@ -9,42 +9,18 @@ from .data.parallel_text import read_parallel as read_parallel
 from .data.readers import read_rows as read_rows
 from .data.shuffle import shuffled as shuffled
 from .data.shuffle import split as split
-from .errors import (
-    ArgumentError as ArgumentError,
-)
-from .errors import (
-    CheckpointError as CheckpointError,
-)
-from .errors import (
-    ConfigError as ConfigError,
-)
-from .errors import (
-    DamagedFileError as DamagedFileError,
-)
-from .errors import (
-    DataError as DataError,
-)
-from .errors import (
-    GlassformerError as GlassformerError,
-)
-from .errors import (
-    HubError as HubError,
-)
-from .errors import (
-    InputError as InputError,
-)
-from .errors import (
-    TokenizerError as TokenizerError,
-)
-from .errors import (
-    TrainingError as TrainingError,
-)
-from .errors import (
-    UnsafeFileError as UnsafeFileError,
-)
-from .errors import (
-    WeightsError as WeightsError,
-)
+from .errors import ArgumentError as ArgumentError
+from .errors import CheckpointError as CheckpointError
+from .errors import ConfigError as ConfigError
+from .errors import DamagedFileError as DamagedFileError
+from .errors import DataError as DataError
+from .errors import GlassformerError as GlassformerError
+from .errors import HubError as HubError
+from .errors import InputError as InputError
+from .errors import TokenizerError as TokenizerError
+from .errors import TrainingError as TrainingError
+from .errors import UnsafeFileError as UnsafeFileError
+from .errors import WeightsError as WeightsError
 from .explain.analysis.alignment import align as align
 from .explain.analysis.head_importance import ablation_curve as ablation_curve
 from .explain.analysis.head_importance import head_importance as head_importance
@@ -61,167 +37,69 @@ from .explain.subject import Subject as Subject
 from .generate.config import GenerationConfig as GenerationConfig
 from .generate.explain import explain_generation as explain_generation
 from .generate.job import GenerateOutput as GenerateOutput
-from .generate.streaming import (
-    TextIteratorStreamer as TextIteratorStreamer,
-)
-from .generate.streaming import (
-    TextStreamer as TextStreamer,
-)
-from .generate.streaming import (
-    stream_text as stream_text,
-)
-from .models.auto import (
-    AutoConfig as AutoConfig,
-)
-from .models.auto import (
-    AutoModel as AutoModel,
-)
-from .models.auto import (
-    AutoModelForCausalLM as AutoModelForCausalLM,
-)
-from .models.auto import (
-    AutoModelForMaskedLM as AutoModelForMaskedLM,
-)
-from .models.auto import (
-    AutoModelForMultipleChoice as AutoModelForMultipleChoice,
-)
-from .models.auto import (
-    AutoModelForNextSentencePrediction as AutoModelForNextSentencePrediction,
-)
-from .models.auto import (
-    AutoModelForPreTraining as AutoModelForPreTraining,
-)
-from .models.auto import (
-    AutoModelForQuestionAnswering as AutoModelForQuestionAnswering,
-)
+from .generate.streaming import TextIteratorStreamer as TextIteratorStreamer
+from .generate.streaming import TextStreamer as TextStreamer
+from .generate.streaming import stream_text as stream_text
+from .models.auto import AutoConfig as AutoConfig
+from .models.auto import AutoModel as AutoModel
+from .models.auto import AutoModelForCausalLM as AutoModelForCausalLM
+from .models.auto import AutoModelForMaskedLM as AutoModelForMaskedLM
+from .models.auto import AutoModelForMultipleChoice as AutoModelForMultipleChoice
+from .models.auto import AutoModelForNextSentencePrediction as AutoModelForNextSentencePrediction
+from .models.auto import AutoModelForPreTraining as AutoModelForPreTraining
+from .models.auto import AutoModelForQuestionAnswering as AutoModelForQuestionAnswering
 from .models.auto import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
-from .models.auto import (
-    AutoModelForSequenceClassification as AutoModelForSequenceClassification,
-)
-from .models.auto import (
-    AutoModelForTokenClassification as AutoModelForTokenClassification,
-)
+from .models.auto import AutoModelForSequenceClassification as AutoModelForSequenceClassification
+from .models.auto import AutoModelForTokenClassification as AutoModelForTokenClassification
 from .models.base import PreTrainedModel as PreTrainedModel
 from .models.bert import BertConfig as BertConfig
 from .models.bert import BertModel as BertModel
 from .models.bert import BertPreTrainedModel as BertPreTrainedModel
-from .models.bert_heads import (
-    BertForMaskedLM as BertForMaskedLM,
-)
-from .models.bert_heads import (
-    BertForMultipleChoice as BertForMultipleChoice,
-)
-from .models.bert_heads import (
-    BertForNextSentencePrediction as BertForNextSentencePrediction,
-)
-from .models.bert_heads import (
-    BertForPreTraining as BertForPreTraining,
-)
-from .models.bert_heads import (
-    BertForQuestionAnswering as BertForQuestionAnswering,
-)
-from .models.bert_heads import (
-    BertForSequenceClassification as BertForSequenceClassification,
-)
-from .models.bert_heads import (
-    BertForTokenClassification as BertForTokenClassification,
-)
-from .models.bert_heads import (
-    BertLMHeadModel as BertLMHeadModel,
-)
-from .models.distilbert import (
-    DistilBertConfig as DistilBertConfig,
-)
-from .models.distilbert import (
-    DistilBertModel as DistilBertModel,
-)
-from .models.distilbert import (
-    DistilBertPreTrainedModel as DistilBertPreTrainedModel,
-)
-from .models.distilbert_heads import (
-    DistilBertForMaskedLM as DistilBertForMaskedLM,
-)
-from .models.distilbert_heads import (
-    DistilBertForMultipleChoice as DistilBertForMultipleChoice,
-)
-from .models.distilbert_heads import (
-    DistilBertForQuestionAnswering as DistilBertForQuestionAnswering,
-)
-from .models.distilbert_heads import (
-    DistilBertForSequenceClassification as DistilBertForSequenceClassification,
-)
-from .models.distilbert_heads import (
-    DistilBertForTokenClassification as DistilBertForTokenClassification,
-)
+from .models.bert_heads import BertForMaskedLM as BertForMaskedLM
+from .models.bert_heads import BertForMultipleChoice as BertForMultipleChoice
+from .models.bert_heads import BertForNextSentencePrediction as BertForNextSentencePrediction
+from .models.bert_heads import BertForPreTraining as BertForPreTraining
+from .models.bert_heads import BertForQuestionAnswering as BertForQuestionAnswering
+from .models.bert_heads import BertForSequenceClassification as BertForSequenceClassification
+from .models.bert_heads import BertForTokenClassification as BertForTokenClassification
+from .models.bert_heads import BertLMHeadModel as BertLMHeadModel
+from .models.distilbert import DistilBertConfig as DistilBertConfig
+from .models.distilbert import DistilBertModel as DistilBertModel
+from .models.distilbert import DistilBertPreTrainedModel as DistilBertPreTrainedModel
+from .models.distilbert_heads import DistilBertForMaskedLM as DistilBertForMaskedLM
+from .models.distilbert_heads import DistilBertForMultipleChoice as DistilBertForMultipleChoice
+from .models.distilbert_heads import DistilBertForQuestionAnswering as DistilBertForQuestionAnswering
+from .models.distilbert_heads import DistilBertForSequenceClassification as DistilBertForSequenceClassification
+from .models.distilbert_heads import DistilBertForTokenClassification as DistilBertForTokenClassification
 from .models.gpt2 import GPT2Config as GPT2Config
 from .models.gpt2 import GPT2Model as GPT2Model
 from .models.gpt2 import GPT2PreTrainedModel as GPT2PreTrainedModel
-from .models.gpt2_heads import (
-    GPT2ForSequenceClassification as GPT2ForSequenceClassification,
-)
-from .models.gpt2_heads import (
-    GPT2LMHeadModel as GPT2LMHeadModel,
-)
+from .models.gpt2_heads import GPT2ForSequenceClassification as GPT2ForSequenceClassification
+from .models.gpt2_heads import GPT2LMHeadModel as GPT2LMHeadModel
 from .models.lora import LoraConfig as LoraConfig
 from .models.lora import add_lora as add_lora
 from .models.lora import load_lora as load_lora
 from .models.lora import merge_lora as merge_lora
 from .models.lora import unmerge_lora as unmerge_lora
-from .models.openai_gpt import (
-    OpenAIGPTConfig as OpenAIGPTConfig,
-)
-from .models.openai_gpt import (
-    OpenAIGPTForSequenceClassification as OpenAIGPTForSequenceClassification,
-)
-from .models.openai_gpt import (
-    OpenAIGPTLMHeadModel as OpenAIGPTLMHeadModel,
-)
-from .models.openai_gpt import (
-    OpenAIGPTModel as OpenAIGPTModel,
-)
-from .models.openai_gpt import (
-    OpenAIGPTPreTrainedModel as OpenAIGPTPreTrainedModel,
-)
-from .models.outputs import (
-    BaseModelOutput as BaseModelOutput,
-)
-from .models.outputs import (
-    BaseModelOutputWithPastAndCrossAttentions as BaseModelOutputWithPastAndCrossAttentions,
-)
-from .models.outputs import (
-    BaseModelOutputWithPoolingAndCrossAttentions as BaseModelOutputWithPoolingAndCrossAttentions,
-)
-from .models.outputs import (
-    BertForPreTrainingOutput as BertForPreTrainingOutput,
-)
-from .models.outputs import (
-    CausalLMOutputWithCrossAttentions as CausalLMOutputWithCrossAttentions,
-)
-from .models.outputs import (
-    MaskedLMOutput as MaskedLMOutput,
-)
-from .models.outputs import (
-    ModelOutput as ModelOutput,
-)
-from .models.outputs import (
-    MultipleChoiceModelOutput as MultipleChoiceModelOutput,
-)
-from .models.outputs import (
-    NextSentencePredictorOutput as NextSentencePredictorOutput,
-)
-from .models.outputs import (
-    QuestionAnsweringModelOutput as QuestionAnsweringModelOutput,
-)
+from .models.openai_gpt import OpenAIGPTConfig as OpenAIGPTConfig
+from .models.openai_gpt import OpenAIGPTForSequenceClassification as OpenAIGPTForSequenceClassification
+from .models.openai_gpt import OpenAIGPTLMHeadModel as OpenAIGPTLMHeadModel
+from .models.openai_gpt import OpenAIGPTModel as OpenAIGPTModel
+from .models.openai_gpt import OpenAIGPTPreTrainedModel as OpenAIGPTPreTrainedModel
+from .models.outputs import BaseModelOutput as BaseModelOutput
+from .models.outputs import BaseModelOutputWithPastAndCrossAttentions as BaseModelOutputWithPastAndCrossAttentions
+from .models.outputs import BaseModelOutputWithPoolingAndCrossAttentions as BaseModelOutputWithPoolingAndCrossAttentions
+from .models.outputs import BertForPreTrainingOutput as BertForPreTrainingOutput
+from .models.outputs import CausalLMOutputWithCrossAttentions as CausalLMOutputWithCrossAttentions
+from .models.outputs import MaskedLMOutput as MaskedLMOutput
+from .models.outputs import ModelOutput as ModelOutput
+from .models.outputs import MultipleChoiceModelOutput as MultipleChoiceModelOutput
+from .models.outputs import NextSentencePredictorOutput as NextSentencePredictorOutput
+from .models.outputs import QuestionAnsweringModelOutput as QuestionAnsweringModelOutput
 from .models.outputs import Seq2SeqLMOutput as Seq2SeqLMOutput
-from .models.outputs import (
-    SequenceClassifierOutput as SequenceClassifierOutput,
-)
-from .models.outputs import (
-    SequenceClassifierOutputWithPast as SequenceClassifierOutputWithPast,
-)
-from .models.outputs import (
-    TokenClassifierOutput as TokenClassifierOutput,
-)
+from .models.outputs import SequenceClassifierOutput as SequenceClassifierOutput
+from .models.outputs import SequenceClassifierOutputWithPast as SequenceClassifierOutputWithPast
+from .models.outputs import TokenClassifierOutput as TokenClassifierOutput
 from .models.parameters import count_parameters as count_parameters
 from .models.parameters import freeze as freeze
 from .models.rnn import RNNConfig as RNNConfig
@@ -262,12 +140,8 @@ from .tasks.zero_shot_classification import ZeroShotClassification as ZeroShotCl
 from .text.auto_tokenizer import AutoTokenizer as AutoTokenizer
 from .text.bert_tokenizer import BertTokenizer as BertTokenizer
 from .text.bert_tokenizer import BertTokenizerFast as BertTokenizerFast
-from .text.distilbert_tokenizer import (
-    DistilBertTokenizer as DistilBertTokenizer,
-)
-from .text.distilbert_tokenizer import (
-    DistilBertTokenizerFast as DistilBertTokenizerFast,
-)
+from .text.distilbert_tokenizer import DistilBertTokenizer as DistilBertTokenizer
+from .text.distilbert_tokenizer import DistilBertTokenizerFast as DistilBertTokenizerFast
 from .text.encoding import BatchEncoding as BatchEncoding
 from .text.gpt2_tokenizer import GPT2Tokenizer as GPT2Tokenizer
 from .text.gpt2_tokenizer import GPT2TokenizerFast as GPT2TokenizerFast

@@ -19,7 +19,7 @@ def test_stub_names_what_can_be_imported():
         for alias in node.names
         if alias.asname == alias.name
     }
-    assert stub == set(glassformer._HOME_OF.items())
+    assert stub == set(glassformer._HOME_OF.items()), "python scripts/write_stub.py"
 
 
 def test_unknown_name_suggests():
