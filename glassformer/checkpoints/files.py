@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 import time
 from collections import Counter
@@ -47,25 +48,53 @@ def open_atomically(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
     A failed block leaves no trace; a failure of the disk becomes a CheckpointError that names the file.
     """
-    path = Path(path)
+    with _temporary_beside(Path(path)) as temporary:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def replace_atomically(path: str | os.PathLike) -> Iterator[Path]:
+    """The same for a library that opens its file by name: the block writes a file of the name that it is given.
+
+    That name is in a folder of its own, so that the library's temporaries are recognised as ours if it is killed.
+    """
+    with _temporary_beside(Path(path)) as folder:
+        os.mkdir(folder)
+        written = folder / Path(path).name
+        yield written
+        os.chmod(written, os.stat(folder).st_mode & 0o666)  # what the umask leaves of an ordinary file's permissions
+        with open(written, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(written, path)
+
+
+@contextlib.contextmanager
+def _temporary_beside(path: Path) -> Iterator[Path]:
+    """A temporary name in the folder of `path`; whatever still has it at the end is removed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.glassformer-tmp")
     _in_use.add(temporary)
     try:
         try:
-            with open(temporary, "xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
+            yield temporary
+        finally:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+                _remove(temporary)
         flush_folder(path.parent)
     except OSError as error:
         raise CheckpointError(f"could not write {path}: {reason_of(error)}") from error
     finally:
         _in_use.discard(temporary)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()
 
 
 def flush_folder(folder: Path) -> None:
@@ -99,7 +128,7 @@ def remove_stale_temporaries(folder: str | os.PathLike) -> list[Path]:
         path = Path(folder) / name
         if match and _is_stale(path, int(match[1])):
             with contextlib.suppress(OSError):  # another process may have removed it first
-                path.unlink()
+                _remove(path)
                 removed.append(path)
     return removed
 

@@ -66,6 +66,7 @@ def is_unicode(text: str) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of another library's error, shortened, to stand inside one of ours."""
+    """The first line of another library's error, shortened and printable, to stand inside one of ours."""
     first = (str(error) or type(error).__name__).split("\n")[0]
-    return first if len(first) <= 160 else first[:160] + "..."
+    shown = "".join(character if character.isprintable() else "?" for character in first[:160])
+    return shown if len(first) <= 160 else shown + "..."

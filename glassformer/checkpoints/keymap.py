@@ -169,6 +169,10 @@ class KeyMap:
         named = [(pattern_of(ours), part, row) for row in self.rows for part, ours in enumerate(row.our_names)]
         return named + [(pattern_of(ours), 0, row) for row in self.rows for ours in row.same_in_model]
 
+    @cached_property
+    def _optional_parts(self) -> list[re.Pattern[str]]:
+        return [re.compile(pattern + r"(?=\.|$)") for pattern in self.optional]
+
     def to_ours(self, file_name: str, prefixed: bool) -> dict[str, Source] | None:
         """Which of our weights (the body's under its prefix if `prefixed`) a tensor holds; None for a leftover."""
         name = file_name
@@ -264,8 +268,8 @@ class KeyMap:
     def part(self, name: str) -> str | None:
         """The part, optional in the body or outside of it, that one of our names belongs to: the files may lack it."""
         inner = name.removeprefix(self.prefix)
-        for pattern in self.optional:
-            found = re.match(pattern + r"(?=\.|$)", inner)
+        for pattern in self._optional_parts:
+            found = pattern.match(inner)
             if found:
                 return name[: len(name) - len(inner)] + found.group()
         first = name.split(".", 1)[0]

@@ -125,11 +125,11 @@ def _split(tensors: Mapping[str, torch.Tensor], limit: int) -> list[dict[str, to
 
 
 def _write_file(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None) -> None:
+    if path.suffix == ".safetensors":
+        write_safetensors(path, tensors, metadata)
+        return
     with open_atomically(path) as file:
-        if path.suffix == ".safetensors":
-            write_safetensors(file, tensors, metadata)
-        else:
-            write_torch(file, tensors, path, metadata)
+        write_torch(file, tensors, path, metadata)
 
 
 def _write_shards(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.files import make_folder, open_atomically, read_json, write_atomically
+from ..checkpoints.files import make_folder, read_json, write_atomically
 from ..checkpoints.keymap import Source
 from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
@@ -305,8 +305,7 @@ def save_adapter(model: PreTrainedModel, folder: Path) -> None:
         "init_lora_weights": True,
         "inference_mode": True,
     }
-    with open_atomically(folder / WEIGHTS_FILE) as file:
-        write_safetensors(file, {name: each.contiguous() for name, each in adapter_tensors(model).items()})
+    write_safetensors(folder / WEIGHTS_FILE, adapter_tensors(model))
     write_atomically(folder / CONFIG_FILE, json.dumps(written, indent=2, ensure_ascii=False) + "\n")
 
 

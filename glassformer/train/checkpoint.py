@@ -29,7 +29,6 @@ from ..checkpoints.files import (
     TEMPORARY,
     flush_folder,
     make_folder,
-    open_atomically,
     read_json,
     reason_of,
     remove_stale_temporaries,
@@ -121,8 +120,7 @@ def write_checkpoint(
     temporary, replaced = temporary_beside(final), temporary_beside(final)
     try:
         write_model(make_folder(temporary), task, model)
-        with open_atomically(temporary / TENSORS) as file:
-            write_safetensors(file, tensors)
+        write_safetensors(temporary / TENSORS, tensors)
         write_atomically(temporary / VALUES, json.dumps({"format": FORMAT, **values}))
         if interrupted:
             write_atomically(temporary / INTERRUPTED, "")

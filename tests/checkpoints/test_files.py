@@ -134,6 +134,25 @@ def test_a_temporary_in_use_is_not_stale(tmp_path):
     assert (tmp_path / "x").read_bytes() == b"1"
 
 
+def test_a_file_that_a_library_writes_by_name(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError), files.replace_atomically(path) as name:
+        name.write_bytes(b"half")
+        name.with_name(".tmp123").write_bytes(b"the library's own")
+        assert remove_stale_temporaries(tmp_path) == []
+        raise RuntimeError
+    assert os.listdir(tmp_path) == ["x"] and path.read_bytes() == b"old"
+    with files.replace_atomically(path) as name:
+        name.write_bytes(b"new")
+    assert os.listdir(tmp_path) == ["x"] and path.read_bytes() == b"new"
+    left = tmp_path / f".x.{DEAD}-0123abcd.glassformer-tmp"
+    left.mkdir()
+    (left / ".tmp123").write_bytes(b"the library's own")
+    assert remove_stale_temporaries(tmp_path) == [left]
+    assert os.listdir(tmp_path) == ["x"]
+
+
 def test_read_json(tmp_path):
     path = tmp_path / "config.json"
     path.write_text('\ufeff{"a": [1, {"b": null}], "ü": "é"}', "utf-8")
