@@ -14,7 +14,7 @@ from .file_row import Row
 Wanted = dict[str, str | int]  # the name that a task uses -> the file's column, by name or number
 
 TYPES = (str, int, float, bool, list, dict)
-WHOLE = re.compile(r"[+-]?[0-9]+")
+INTEGER = re.compile(r"[+-]?[0-9]+")
 SHOWN_COLUMNS = 20
 # What the files of GLUE, and many others, call two texts or one.
 USUAL = (
@@ -107,15 +107,15 @@ def usual_names(row: Mapping[Any, Any], columns: Sequence[str]) -> dict[str, str
 
 
 def missing(column: str | int, names: Sequence[str | int]) -> str:
-    """What to say of a column that is not there: what there is, and what may have been meant."""
+    """The part of an error that reports a missing column: what there is, and what may have been meant."""
     if names and all(isinstance(name, int) for name in names):
         here = f"its columns are 0 to {len(names) - 1}" + (", without names" if isinstance(column, str) else "")
         return f"there is no column {column!r}; {here}"
     hint = nearest(column, map(str, names)) if isinstance(column, str) else ""
     mark = next((mark for mark in "\t;,|" if len(names) == 1 and mark in str(names[0])), None)
     if mark is not None:
-        asked = {"\t": ("format", "tsv"), ",": ("format", "csv")}.get(mark, ("delimiter", mark))
-        hint = f"; if {mark!r} stands between columns, say {spelt('reading', *asked)}"
+        option = {"\t": ("format", "tsv"), ",": ("format", "csv")}.get(mark, ("delimiter", mark))
+        hint = f"; if {mark!r} stands between columns, say {spelt('reading', *option)}"
     listed = ", ".join(map(repr, names[:SHOWN_COLUMNS])) + (", ..." if len(names) > SHOWN_COLUMNS else "")
     return f"there is no column {column!r}{hint}; there is {listed or 'none at all'}"
 
@@ -132,7 +132,7 @@ def check(row: Row, needed: Iterable[str], types: Mapping[str, type], from_text:
             return row.fault(f"{name!r} is empty")
     for name, kind in types.items():
         try:
-            row[name] = number_of(row[name], kind) if from_text else typed(row[name], kind)
+            row[name] = number_of(row[name], kind) if from_text else check_type(row[name], kind)
         except ValueError as error:
             return row.fault(f"{name!r} {error}")
     return None
@@ -141,22 +141,22 @@ def check(row: Row, needed: Iterable[str], types: Mapping[str, type], from_text:
 def number_of(text: Any, kind: type) -> Any:
     """A value of a text file, in which numbers are written as text."""
     if not isinstance(text, str) or kind not in (int, float):
-        return typed(text, kind)
+        return check_type(text, kind)
     number = text.strip()
     try:
-        if kind is int and not WHOLE.fullmatch(number):
+        if kind is int and not INTEGER.fullmatch(number):
             raise ValueError
         value = kind(number)
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or "_" in number:
-        what = "a whole number" if kind is int else "a finite number"
+        what = "an integer" if kind is int else "a finite number"
         raise ValueError(f"must be {what}, got {describe(text)}")
     return value
 
 
-def typed(value: Any, kind: type) -> Any:
-    """A value of a file that knows types; a whole number will do where any number is wanted."""
+def check_type(value: Any, kind: type) -> Any:
+    """A value of a file that knows types; an integer will do where any number is wanted."""
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     is_other = not isinstance(value, kind) or (kind is int and isinstance(value, bool))

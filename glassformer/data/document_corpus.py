@@ -27,7 +27,7 @@ class Corpus:
     lines: np.ndarray  # int64: the token that each line begins with, and after the last one the number of tokens
     documents: np.ndarray  # int64: the line that each document begins with, and after the last one the number of lines
     numbers: np.ndarray  # int64: what each document was called by whoever counted them; one without tokens is left out
-    begins: np.ndarray | None = None  # whether a token begins a word; None: the vocabulary tells
+    begins: np.ndarray | None = None  # whether a token begins a word; None: the vocabulary decides
 
     @property
     def bounds(self) -> np.ndarray:
@@ -65,7 +65,7 @@ class Pieces(Sequence):
 
 
 def check_documents(documents: Any, start: Any) -> None:
-    """Refuse settings that say nothing of where documents begin."""
+    """Refuse settings that do not define where documents begin."""
     if documents not in DOCUMENTS:
         raise InputError(f"documents must be one of {', '.join(DOCUMENTS)}, got {describe(documents)}")
     if start is not None:
@@ -120,7 +120,7 @@ def encode_lines(
     segmenter: Segmenter | None = None,
     split_special_tokens: bool = False,
 ) -> Corpus:
-    """Lines of documents as a corpus, without special tokens around them; `numbers` tells the document of each.
+    """Lines of documents as a corpus, without special tokens around them; `numbers` holds the document of each.
 
     A line without tokens is none. A `segmenter` cuts a text into words where spaces do not; tokens then know which of
     them begin a word.

@@ -29,7 +29,7 @@ class Row(dict):
 
     @property
     def place(self) -> str:
-        """Where the row came from, as errors say it."""
+        """Where the row came from, as errors name it."""
         return f"{self.file}, {self.unit} {self.line}"
 
     def but(self, values: Mapping[Any, Any]) -> Row:

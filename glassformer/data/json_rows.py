@@ -1,6 +1,6 @@
 """JSON: one object in each line (jsonl), or one document that holds them (json).
 
-A document is read as a whole, but its rows are parsed one by one, so that each of them knows its line.
+A document is read completely, but its rows are parsed one by one, so that each of them knows its line.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def row_of(value: Any, source: Source, line: int, wanted: Wanted | None) -> Row 
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are all different; of two values for one key nobody can tell which is meant."""
+    """An object whose keys are all different; of two values for one key, neither is known to be the one meant."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
@@ -114,7 +114,7 @@ class Cursor:
         return mark
 
     def value(self) -> Any:
-        """Move on over a whole value."""
+        """Move on over a complete value."""
         self.peek()
         try:
             value, self.place = STRICT.raw_decode(self.text, self.place)
@@ -167,7 +167,7 @@ def elements(cursor: Cursor, path: tuple) -> Iterator[tuple[int, Any]]:
 
 
 def form_of(cursor: Cursor) -> tuple:
-    """The path to the rows of a document, told by how it begins."""
+    """The path to the rows of a document, recognised by how it begins."""
     if cursor.peek() not in "[{":  # of the empty text too this holds: it has no rows, but is not broken
         raise cursor.fault(f"a list of objects or an object must stand here, got {cursor.peek()}")
     if cursor.peek() != "{":

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import DataError, InputError, spelt, suggests
 from ..text.base.text_inputs import describe
-from .columns import WHOLE, missing
+from .columns import INTEGER, missing
 from .file_row import Row
 from .sources import FORMAT_OF, suffix_of
 
@@ -42,7 +42,7 @@ def count_labels(rows: Iterable[Mapping[Any, Any]], column: str | int = "label")
 
 @suggests
 def make_label2id(rows: Iterable[Mapping[Any, Any]], column: str | int = "label") -> dict[str, int]:
-    """Labels to numbers, in an order that does not hang on that of the rows: whole numbers by size, names by name.
+    """Labels to numbers, in an order that does not depend on that of the rows: integers by size, names by name.
 
     >>> make_label2id([{"tags": ["O", "B-PER"]}, {"tags": ["O", "I-PER"]}], "tags")
     {'B-PER': 0, 'I-PER': 1, 'O': 2}
@@ -70,7 +70,7 @@ def class_weights(labels: Iterable[Any] | Mapping[str, int]) -> dict[str, float]
 
 
 def label_name(value: Any) -> str:
-    """The name of a label: text as it is, a whole number as it is written."""
+    """The name of a label: text as it is, an integer as it is written."""
     if isinstance(value, str):
         if not value.strip():
             raise ValueError("is empty, so there is no label")
@@ -78,7 +78,7 @@ def label_name(value: Any) -> str:
     if isinstance(value, bool | int):
         return str(value)
     hint = "; a number with a fraction is a score, which needs no labels" if isinstance(value, float) else ""
-    raise ValueError(f"must be a label, as text or a whole number, got {describe(value)}{hint}")
+    raise ValueError(f"must be a label, as text or an integer, got {describe(value)}{hint}")
 
 
 def find_label(label: Any, numbers: Mapping[str, int]) -> int | None:
@@ -88,13 +88,13 @@ def find_label(label: Any, numbers: Mapping[str, int]) -> int | None:
     (1, 1, None)
     """
     name = str(label)
-    if name in numbers or isinstance(label, bool) or not name.isdecimal() or any(map(WHOLE.fullmatch, numbers)):
+    if name in numbers or isinstance(label, bool) or not name.isdecimal() or any(map(INTEGER.fullmatch, numbers)):
         return numbers.get(name)
     return int(name) if int(name) < len(numbers) else None
 
 
 def remedy(column: str | int, row: Mapping[Any, Any]) -> str:
-    """How to say which column of a file holds the labels."""
+    """A hint at the option that names the column of the labels."""
     if not isinstance(row, Row) or not isinstance(column, str):
         return ""
     if list(row) == ["text"] and FORMAT_OF.get(suffix_of(row.file), "txt") == "txt":
@@ -104,7 +104,7 @@ def remedy(column: str | int, row: Mapping[Any, Any]) -> str:
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-    """Names in a stable order: by size if all are whole numbers, else by their characters."""
+    """Names in a stable order: by size if all are integers, else by their characters."""
     names = list(names)
     if all(name.isascii() and name.removeprefix("-").isdigit() for name in names):
         return sorted(names, key=lambda name: (int(name), name))

@@ -40,7 +40,7 @@ def lines_of(source: Source) -> Iterator[Line]:
 
 
 def document_of(source: Source) -> str:
-    """The whole text of a source that is one document, such as a JSON file."""
+    """The complete text of a source that is one document, such as a JSON file."""
     with opened(source) as file:
         raw = without_mark(file.read(LARGEST_DOCUMENT + 1), source)
     if len(raw) > LARGEST_DOCUMENT:
@@ -56,7 +56,7 @@ def document_of(source: Source) -> str:
 
 @contextlib.contextmanager
 def opened(source: Source) -> Iterator[BinaryIO]:
-    """The bytes of a source; what the system says against reading them becomes a DataError that names it."""
+    """The bytes of a source; an error of the system becomes a DataError that names the source."""
     try:
         with stream_of(source) as file:
             yield file

@@ -24,13 +24,13 @@ def mask_tokens(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose `fraction` of the tokens, at least one; 80 % of them become the mask, 10 % any word, 10 % stay.
 
-    `allowed` tells which positions may be chosen, so that no special token is; `words` are the ids that may replace
-    one. With `begins`, which tells where words begin, whole words are chosen. Returns the ids to read, and the labels:
-    the token where it was chosen, else -100. Another call draws anew; the same state of `generator` draws the same.
+    `allowed` marks the positions that may be chosen, so that no special token is; `words` are the ids that may replace
+    one. With `begins`, which marks where words begin, whole words are chosen. Returns the ids to read, and the labels:
+    the token where it was chosen, else -100. Another call chooses anew; the same state of `generator` chooses the same.
 
     >>> ids, allowed = np.array([2, 7, 8, 9, 3]), np.array([False, True, True, True, False])
-    >>> draw = np.random.default_rng(0)
-    >>> read, labels = mask_tokens(ids, draw, mask_id=4, words=np.arange(5, 20), allowed=allowed)
+    >>> generator = np.random.default_rng(0)
+    >>> read, labels = mask_tokens(ids, generator, mask_id=4, words=np.arange(5, 20), allowed=allowed)
     >>> int((labels != -100).sum()), bool(labels[0] == labels[4] == -100)
     (1, True)
     """
@@ -56,18 +56,18 @@ def mask_tokens(
 def whole_words(places: np.ndarray, begins: np.ndarray, wanted: int, generator: np.random.Generator) -> np.ndarray:
     """Places of whole words, about `wanted` of them: a word that would make them too many is passed over.
 
-    If every word is longer than what is wanted, the first one drawn is taken.
+    If every word is longer than what is wanted, the first one sampled is taken.
     """
     starts = np.flatnonzero(begins[places] | (np.diff(places, prepend=-2) != 1))
     edges = np.append(starts, len(places))
     sizes = np.diff(edges)
     order = generator.permutation(len(starts))
-    taken, room = [], wanted
+    taken, left = [], wanted
     for word in order.tolist():
-        if sizes[word] <= room:
+        if sizes[word] <= left:
             taken.append(word)
-            room -= int(sizes[word])
-        if not room:
+            left -= int(sizes[word])
+        if not left:
             break
     taken = taken or [int(order[0])]
     return np.concatenate([places[edges[word] : edges[word + 1]] for word in sorted(taken)])

@@ -91,8 +91,8 @@ def day_in_english(day: int) -> str:
 
 
 def date_in_english(year: int, month: int, day: int, form: int = 0) -> str:
-    name, number, said = MONTHS[month - 1], day_in_english(day), year_in_english(year)
-    return (f"the {number} of {name} {said}", f"{name} the {number} {said}", f"{name} {number} {said}")[form]
+    name, number, spelled = MONTHS[month - 1], day_in_english(day), year_in_english(year)
+    return (f"the {number} of {name} {spelled}", f"{name} the {number} {spelled}", f"{name} {number} {spelled}")[form]
 
 
 def date_in_chinese(year: int, month: int, day: int) -> str:
@@ -125,7 +125,7 @@ def draw_number(chance: random.Random) -> int:
 
 
 def pairs_of(meaning: tuple[int, ...]) -> list[Pair]:
-    """Every way to ask for a meaning: from each English form, and from the Chinese one."""
+    """Every source text of a meaning: from each English form, and from the Chinese one."""
     if len(meaning) == 1:
         english, chinese = [number_in_english(*meaning)], number_in_chinese(*meaning)
         plain = english[0].replace(" and ", " ")

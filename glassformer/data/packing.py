@@ -42,7 +42,7 @@ def chop(bounds: np.ndarray, size: int) -> np.ndarray:
     [[0, 3, 0, 0], [3, 5, 0, 0], [5, 6, 1, 0]]
     """
     if size < 1:
-        raise InputError(f"a piece must have room for at least one token, got {size}")
+        raise InputError(f"a piece must hold at least one token, got {size}")
     table = [
         (first, min(first + size, end), document, 0)
         for document, (begin, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))

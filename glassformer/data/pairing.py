@@ -24,21 +24,21 @@ def split_sentences(text: str) -> list[str]:
     return [part.strip() for part in SENTENCE_END.split(text) if part.strip()]
 
 
-def gather_sentences(corpus: Corpus, room: int) -> np.ndarray:
-    """Neighbouring sentences (the lines of a corpus) that together fill `room` tokens, and never cross a document.
+def gather_sentences(corpus: Corpus, limit: int) -> np.ndarray:
+    """Neighbouring sentences (the lines of a corpus) that together fill `limit` tokens, and never cross a document.
 
-    A stretch has two sentences or more where the document allows it, even if they are longer than `room`: pairs are
+    A stretch has two sentences or more where the document allows it, even if they are longer than `limit`: pairs are
     cut to it later. The columns are first line, last line (the one after), document, 0.
     """
-    if room < 2:
-        raise InputError(f"a pair needs room for at least two tokens, got {room}")
+    if limit < 2:
+        raise InputError(f"a pair needs at least two tokens, got {limit}")
     lines, table = corpus.lines.tolist(), []
     for document, (begin, end) in enumerate(
         zip(corpus.documents[:-1].tolist(), corpus.documents[1:].tolist(), strict=True)
     ):
         first = begin
         for line in range(begin, end):
-            is_full = lines[line + 1] - lines[first] >= room and line > first
+            is_full = lines[line + 1] - lines[first] >= limit and line > first
             if is_full and end - line - 1 != 1:  # a last sentence is not left alone
                 table.append((first, line + 1, document, 0))
                 first = line + 1
@@ -57,9 +57,9 @@ class Pair:
 
 
 def next_sentence_pair(
-    corpus: Corpus, first: int, last: int, document: int, room: int, generator: np.random.Generator
+    corpus: Corpus, first: int, last: int, document: int, limit: int, generator: np.random.Generator
 ) -> Pair:
-    """Half of the time the sentences that follow, half of the time some of another document; at most `room` tokens.
+    """Half of the time the sentences that follow, half of the time some of another document; at most `limit` tokens.
 
     Those of another document are no more tokens than those that follow, or, where none does, than the first.
     """
@@ -68,7 +68,7 @@ def next_sentence_pair(
     follows = last - first > 1 and (others < 2 or generator.random() < 0.5)
     begin = places(corpus, first, cut)
     if follows:
-        return shortened(begin, places(corpus, cut, last), FOLLOWS, room, generator)
+        return shortened(begin, places(corpus, cut, last), FOLLOWS, limit, generator)
     if others < 2:
         raise InputError("a pair needs two sentences, or a second document to take one from; the text has neither")
     other = int(generator.integers(others - 1))
@@ -76,27 +76,27 @@ def next_sentence_pair(
     lines = range(int(corpus.documents[other]), int(corpus.documents[other + 1]))
     start = lines.start + int(generator.integers(len(lines)))
     most = (len(places(corpus, cut, last)) or len(begin)) + len(begin)
-    wanted = max(min(most, room) - len(begin), 1)
+    wanted = max(min(most, limit) - len(begin), 1)
     stop = start + 1
     while stop < lines.stop and corpus.lines[stop] - corpus.lines[start] < wanted:
         stop += 1
     second = places(corpus, start, stop)
-    return shortened(begin, second if most > room else second[:wanted], OTHER, room, generator)
+    return shortened(begin, second if most > limit else second[:wanted], OTHER, limit, generator)
 
 
 def sentence_order_pair(
-    corpus: Corpus, first: int, last: int, document: int, room: int, generator: np.random.Generator
+    corpus: Corpus, first: int, last: int, document: int, limit: int, generator: np.random.Generator
 ) -> Pair:
-    """Two neighbouring stretches, half of the time the second one first; at most `room` tokens."""
+    """Two neighbouring stretches, half of the time the second one first; at most `limit` tokens."""
     if last - first > 1:
         cut = first + 1 + int(generator.integers(last - first - 1))
         one, two = places(corpus, first, cut), places(corpus, cut, last)
     else:  # one sentence alone is cut in the middle
-        whole = places(corpus, first, last)
-        if len(whole) < 2:
+        tokens = places(corpus, first, last)
+        if len(tokens) < 2:
             raise InputError("a sentence of one token has no order; join it with its neighbours in one document")
-        one, two = whole[: len(whole) // 2], whole[len(whole) // 2 :]
-    pair = shortened(one, two, IN_ORDER, room, generator)
+        one, two = tokens[: len(tokens) // 2], tokens[len(tokens) // 2 :]
+    pair = shortened(one, two, IN_ORDER, limit, generator)
     return Pair(pair.second, pair.first, SWAPPED) if generator.random() < 0.5 else pair
 
 
@@ -105,10 +105,10 @@ def places(corpus: Corpus, first: int, last: int) -> np.ndarray:
     return np.arange(corpus.lines[first], corpus.lines[last])
 
 
-def shortened(first: np.ndarray, second: np.ndarray, label: int, room: int, generator: np.random.Generator) -> Pair:
-    """A pair of at most `room` tokens: the longer one loses tokens first, at its beginning or at its end by chance."""
+def shortened(first: np.ndarray, second: np.ndarray, label: int, limit: int, generator: np.random.Generator) -> Pair:
+    """A pair of at most `limit` tokens: the longer one loses tokens first, at its beginning or at its end by chance."""
     sizes = [len(first), len(second)]
-    excess = sum(sizes) - room
+    excess = sum(sizes) - limit
     if excess > 0:
         longer = int(sizes[1] > sizes[0])
         alone = min(excess, abs(sizes[0] - sizes[1]))

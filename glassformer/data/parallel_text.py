@@ -11,7 +11,7 @@ from ..errors import DataError, InputError, suggests
 from ..text.base.text_inputs import describe
 from .columns import check, check_names, read_needed
 from .file_row import Row
-from .readers import Rows, Sifted, check_on_bad, read_rows
+from .readers import FilteredRows, Rows, check_on_bad, read_rows
 
 
 @suggests
@@ -39,7 +39,7 @@ def read_parallel(
 
 
 @dataclass
-class ParallelRows(Sifted):
+class ParallelRows(FilteredRows):
     """Rows of files that are read side by side; iterate as often as you like. A row is named by its first file."""
 
     columns: dict[str, Rows]

@@ -70,20 +70,20 @@ def read_rows(
     (`hf://datasets/OWNER/NAME/PATH`, `NAME@REVISION`, patterns too; the last four arguments are those of
     `from_pretrained`), or a list of these. Text is UTF-8; a name that ends in .gz is unpacked on the way.
 
-    `format` is txt, csv, tsv, jsonl, json, squad, conll or parquet; if not given, the suffix tells. An empty line is a
-    row in txt, with an empty text, and no row in the other formats. `delimiter` and `quotes` (whether fields may stand
-    in quotes) are for csv and tsv, and so is `header`. Without `header` the first line is one if it holds all columns
-    that you want by name. Else it is one if every field can be a name (short, with letters, no number, no end of a
-    sentence, no two alike) and, besides, you want columns by name, or a name is a usual one such as text or label, or
-    one word stands above a number. It is none if a field cannot be a name. In between you are asked.
+    `format` is txt, csv, tsv, jsonl, json, squad, conll or parquet; if not given, the suffix decides. An empty line is
+    a row in txt, with an empty text, and no row in the other formats. `delimiter` and `quotes` (whether fields may
+    stand in quotes) are for csv and tsv, and so is `header`. Without `header` the first line is one if it holds all
+    columns that you want by name. Else it is one if every field can be a name (short, with letters, no number, no end
+    of a sentence, no two alike) and, besides, you want columns by name, or a name is a usual one such as text or label,
+    or one word stands above a number. It is none if a field cannot be a name. In between it raises, so that you decide.
 
     `columns` maps the names you want to those of the file, or to numbers, which count from 0, or from the end: -1. The
     rows hold these columns alone; without it, all.
 
     A bad row - not UTF-8, broken JSON, a wrong number of fields, a wanted column missing, one of `needed` empty, a
     value that is not of its type in `types` - raises a DataError that names file and line. With on_bad="skip" it is
-    left out; `rows.skipped` counts such rows and keeps the first reasons, and the log tells them at the end. If all
-    rows are bad it raises nevertheless, and so does what spoils a whole file.
+    left out; `rows.skipped` counts such rows and keeps the first reasons, and the log reports them at the end. If
+    all rows are bad it raises nevertheless, and so does what makes a complete file unusable.
     """
     wanted, needed, types = read_wanted(columns), read_needed(needed), read_types(types)
     check_names((*needed, *types), wanted)
@@ -98,18 +98,18 @@ def read_rows(
     return Rows(sources, wanted, table, needed, types, on_bad)
 
 
-class Sifted:
-    """Rows among which are faults: these are raised, or counted and told."""
+class FilteredRows:
+    """Rows among which are bad ones: these are raised, or left out, counted and reported."""
 
     on_bad: str
 
     def __post_init__(self) -> None:
         self.skipped = Skipped()
-        self._told = 0
+        self._reported = 0
 
     def found(self) -> Iterator[Row | DataError]:
         """Every row, or in its place why it cannot be used."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it reads")
+        raise NotImplementedError(f"{type(self).__name__} does not define what it reads")
 
     def __iter__(self) -> Iterator[Row]:
         skipped = self.skipped = Skipped()
@@ -126,13 +126,13 @@ class Sifted:
             if skipped.count and not good:
                 raise DataError(f"not one row could be used: {skipped}")
         finally:
-            if skipped.count != self._told:  # not the same again in every epoch
-                self._told = skipped.count
+            if skipped.count != self._reported:  # not the same again in every epoch
+                self._reported = skipped.count
                 log.warning("%s", skipped)
 
 
 @dataclass
-class Rows(Sifted):
+class Rows(FilteredRows):
     """Rows of files: iterate, as often as you like. Each time they are read anew, and `skipped` begins at zero."""
 
     sources: list[Source]
@@ -181,8 +181,8 @@ def read_txt(source: Source, wanted: Wanted | None) -> Iterator[Row | DataError]
     """One text in each line, an empty one too."""
     for number, line in lines_of(source):
         if number == 1 and isinstance(line, str) and is_object(line):
-            told = "%s begins with a JSON object and is read as plain text; %s reads its columns"
-            log.warning(told, source.name, spelt("reading", "format", "jsonl"))
+            message = "%s begins with a JSON object and is read as plain text; %s reads its columns"
+            log.warning(message, source.name, spelt("reading", "format", "jsonl"))
         yield line if isinstance(line, DataError) else pick(wanted, Row({"text": line}, source.name, number))
 
 

@@ -25,25 +25,25 @@ def shuffled(rows: Iterable[Item], buffer: int = 10_000, seed: int = 0) -> Itera
     [1, 5, 4, 7, 6, 3, 2, 0]
     """
     check_rows(rows)
-    if not is_whole(buffer) or buffer < 1:
-        raise InputError(f"buffer must be a whole number of rows, at least 1, got {describe(buffer)}")
+    if not is_integer(buffer) or buffer < 1:
+        raise InputError(f"buffer must be an integer of at least 1, got {describe(buffer)}")
     check_seed(seed)
     return shuffle(rows, buffer, seed)
 
 
 def shuffle(rows: Iterable[Item], buffer: int, seed: int) -> Iterator[Item]:
     # Of all methods of Random, only random() promises the same numbers in every release of Python.
-    draw = Random(seed).random
+    random = Random(seed).random
     held: list[Item] = []
     for row in rows:
         if len(held) < buffer:
             held.append(row)
             continue
-        place = int(draw() * buffer)
+        place = int(random() * buffer)
         yield held[place]
         held[place] = row
     while held:
-        place = int(draw() * len(held))
+        place = int(random() * len(held))
         held[place], held[-1] = held[-1], held[place]
         yield held.pop()
 
@@ -95,9 +95,9 @@ def check_rows(rows: Any) -> None:
 
 
 def check_seed(seed: Any) -> None:
-    if not is_whole(seed):
-        raise InputError(f"seed must be a whole number, got {describe(seed)}")
+    if not is_integer(seed):
+        raise InputError(f"seed must be an integer, got {describe(seed)}")
 
 
-def is_whole(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

@@ -134,12 +134,12 @@ def of_one_format(sources: list[Source], what: str, hint: str = "") -> list[Sour
 
 
 def source_of(name: str, path: Path, format: str | None) -> Source:
-    """One file with its format, told by the suffix unless it is given."""
+    """One file with its format, that of the suffix unless it is given."""
     is_packed = name.lower().endswith(PACKED)
     format = format or FORMAT_OF.get(suffix_of(name))
     if format is None:
         raise InputError(
-            f"the suffix of {name!r} tells no format: say {spelt('reading', 'format', '...')}, {one_of_formats()}"
+            f"the suffix of {name!r} stands for no format: say {spelt('reading', 'format', '...')}, {one_of_formats()}"
         )
     if format == "parquet" and is_packed:
         raise DataError(f"{name} is packed; parquet files pack their columns themselves and are read as they are")
@@ -151,7 +151,7 @@ def one_of_formats() -> str:
 
 
 def suffix_of(name: str) -> str:
-    """The suffix that tells the format: `.tsv` of `train.tsv` and of `train.tsv.gz`."""
+    """The suffix that decides the format: `.tsv` of `train.tsv` and of `train.tsv.gz`."""
     return Path(name.lower().removesuffix(PACKED)).suffix
 
 

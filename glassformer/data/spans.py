@@ -1,4 +1,4 @@
-"""Span corruption, as T5 learns from plain text: some spans are hidden behind sentinels, the target tells them."""
+"""Span corruption, as T5 learns from plain text: some spans are hidden behind sentinels, the target holds them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def parts(total: int, count: int, generator: np.random.Generator) -> list[int]:
 
 
 def restore_spans(hidden: Sequence[int], target: Sequence[int], sentinels: Sequence[int], end_id: int) -> list[int]:
-    """The ids that `corrupt_spans` was given: every sentinel of the input replaced by what the target says of it.
+    """The ids that `corrupt_spans` was given: every sentinel of the input replaced by what the target has for it.
 
     >>> restore_spans([10, 99, 12, 1], [99, 11, 98, 1], [99, 98], 1)
     [10, 11, 12]
@@ -73,6 +73,6 @@ def restore_spans(hidden: Sequence[int], target: Sequence[int], sentinels: Seque
     found: list[int] = []
     for token in hidden:
         if token in known and token not in spans:
-            raise InputError(f"the target does not tell what sentinel {token} hides")
+            raise InputError(f"the target does not contain what sentinel {token} hides")
         found += spans[token] if token in known else [token] if token != end_id else []
     return found

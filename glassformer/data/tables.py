@@ -31,7 +31,7 @@ QUOTE = '"'
 
 @dataclass(frozen=True)
 class Table:
-    """How a table is written; what is None is told by the format, or guessed from the file (the header)."""
+    """How a table is written; what is None is decided by the format, or guessed from the file (the header)."""
 
     header: bool | None = None
     delimiter: str | None = None
@@ -140,13 +140,13 @@ def names_in(fields: list[str], file: str, line: int) -> list[str | int]:
     names = [field.strip() or number or "" for number, field in enumerate(fields)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        asked = spelt("reading", "header", False)
-        raise fault_at(file, line, f"two columns are called {twice!r}; {asked} gives them numbers")
+        option = spelt("reading", "header", False)
+        raise fault_at(file, line, f"two columns are called {twice!r}; {option} gives them numbers")
     return names
 
 
 def has_header(start: list[Record], header: bool | None, wanted: Wanted | None, file: str) -> bool:
-    """Whether the first line is a header. If the caller does not say, it is one, it is none, or they are asked.
+    """Whether the first line is a header. If the caller does not state it, it is one, it is none, or an error.
 
     It is one when it holds every column that is wanted by name. Else it is none when a field cannot be a name: a number
     or no letters at all, a long text, one that ends like a sentence, an empty one (but for the first, where pandas puts
@@ -155,7 +155,7 @@ def has_header(start: list[Record], header: bool | None, wanted: Wanted | None, 
     """
     line, fields = start[0]
     if isinstance(fields, DataError):
-        raise fields  # nobody can tell what the columns are called
+        raise fields  # the names of the columns are unknown
     if header:
         return True
     names = [field.strip() for field in fields]

@@ -101,7 +101,7 @@ def test_numbers_written_as_text_become_numbers(write):
 
 @pytest.mark.parametrize("text", ["", "one", "1.0", "1_000", "0x1", "٣", "1 2", "nan", "9" * 5000])
 def test_text_that_is_no_whole_number(write, text):
-    with pytest.raises(DataError, match=r"^a\.tsv, line 2: 'y' must be a whole number, got str '"):
+    with pytest.raises(DataError, match=r"^a\.tsv, line 2: 'y' must be an integer, got str '"):
         list(read_rows(write("a.tsv", f"x\ty\nx\t{text}\n"), types={"y": int}, header=True))
 
 
@@ -127,7 +127,7 @@ def test_text_that_is_no_number(write, text):
         ("1.5", "1e999", float),
     ],
 )
-def test_a_type_that_flips_is_told(write, good, bad, kind):
+def test_a_type_that_flips_is_reported(write, good, bad, kind):
     name = write("a.jsonl", '{"x": ' + good + '}\n{"x": ' + bad + "}\n")
     with pytest.raises(DataError, match=rf"^a\.jsonl, line 2: 'x' must be ({kind.__name__}|finite), got "):
         list(read_rows(name, types={"x": kind}))
@@ -156,7 +156,7 @@ def test_checks_of_columns_that_are_not_there(write):
 # --- bad rows ---
 
 
-def test_skipped_rows_are_counted_and_told(write, caplog):
+def test_skipped_rows_are_counted_and_reported(write, caplog):
     name = write("a.csv", "text,label\n" + "".join(f"x{i},{i}\nbad\n" for i in range(10)))
     rows = read_rows(name, on_bad="skip")
     assert str(rows.skipped) == "no rows skipped"
@@ -170,7 +170,7 @@ def test_skipped_rows_are_counted_and_told(write, caplog):
     assert len(caplog.messages) == 1  # and does not say the same again
 
 
-def test_what_was_skipped_is_told_when_reading_stops_early(write, caplog):
+def test_what_was_skipped_is_reported_when_reading_stops_early(write, caplog):
     reader = iter(read_rows(write("a.csv", "text,label\nbad\nx,1\ny,2\n"), on_bad="skip"))
     with caplog.at_level(logging.WARNING, "glassformer"):
         assert next(reader) == {"text": "x", "label": "1"}
@@ -178,7 +178,7 @@ def test_what_was_skipped_is_told_when_reading_stops_early(write, caplog):
     assert caplog.messages == ["1 row skipped: a.csv, line 2: 1 field, but line 1 has 2"]
 
 
-def test_nothing_is_told_when_nothing_is_skipped(write, caplog):
+def test_nothing_is_reported_when_nothing_is_skipped(write, caplog):
     with caplog.at_level(logging.WARNING, "glassformer"):
         list(read_rows(write("a.csv", TABLE), on_bad="skip"))
     assert not caplog.messages

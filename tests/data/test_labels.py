@@ -45,7 +45,7 @@ def test_a_label_is_the_same_in_every_file(write):
 @pytest.mark.parametrize(
     "value, message",
     [
-        (None, "'label' must be a label, as text or a whole number, got None"),
+        (None, "'label' must be a label, as text or an integer, got None"),
         (0.5, "got float 0.5; a number with a fraction is a score"),
         ({}, "got dict {}"),
         ("", "'label' is empty"),

@@ -151,8 +151,8 @@ def run(code: str, given: bytes) -> str:
 
 
 def test_standard_input():
-    told = run("print([(dict(r), r.place) for r in read_rows('-', format='tsv')])", b"text\tlabel\na\t1\n")
-    assert told.strip() == "[({'text': 'a', 'label': '1'}, 'standard input, line 2')]"
+    printed = run("print([(dict(r), r.place) for r in read_rows('-', format='tsv')])", b"text\tlabel\na\t1\n")
+    assert printed.strip() == "[({'text': 'a', 'label': '1'}, 'standard input, line 2')]"
     assert run("print(list(read_rows(['-'], format='json')))", b'[{"a": 1}]').strip() == "[{'a': 1}]"
 
 

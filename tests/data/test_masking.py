@@ -13,7 +13,7 @@ from glassformer.nn.loss import IGNORED
 MASK, WORDS = 4, np.arange(10, 1000)
 
 
-def drawn(count: int = 300, length: int = 100, **others) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def masked(count: int = 300, length: int = 100, **others) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Ids, those to read and labels of many rows with special tokens at both ends."""
     ids = np.random.default_rng(1).integers(10, 1000, size=(count, length))
     ids[:, 0], ids[:, -1] = 2, 3
@@ -26,7 +26,7 @@ def drawn(count: int = 300, length: int = 100, **others) -> tuple[np.ndarray, np
 
 
 def test_fifteen_percent_are_chosen_and_changed_as_bert_does():
-    ids, read, labels, allowed = drawn()
+    ids, read, labels, allowed = masked()
     chosen = labels != IGNORED
     assert (chosen.sum(1) == round(0.15 * allowed.sum())).all()
     assert not chosen[:, ~allowed].any()
@@ -51,7 +51,7 @@ def test_the_same_generator_draws_the_same_and_another_one_not():
 
 def test_whole_words_stay_whole():
     begins = np.random.default_rng(3).random(100) < 0.5
-    _, _, labels, allowed = drawn(begins=begins)
+    _, _, labels, allowed = masked(begins=begins)
     chosen = labels != IGNORED
     inside = ~begins & allowed
     inside[1] = False  # the first place of the text begins a word, whatever is said

@@ -11,10 +11,10 @@ from glassformer.errors import InputError
 
 
 def corpus(documents: int = 12, seed: int = 0) -> Corpus:
-    """Documents of sentences; the id of a token tells its document."""
-    draw = np.random.default_rng(seed)
-    counts = draw.integers(1, 12, size=documents)
-    sizes = draw.integers(1, 20, size=counts.sum())
+    """Documents of sentences; the id of a token is that of its document."""
+    generator = np.random.default_rng(seed)
+    counts = generator.integers(1, 12, size=documents)
+    sizes = generator.integers(1, 20, size=counts.sum())
     lines = np.concatenate(([0], np.cumsum(sizes)))
     borders = np.concatenate(([0], np.cumsum(counts)))
     owners = np.searchsorted(borders, np.arange(counts.sum()), side="right") - 1
@@ -33,11 +33,11 @@ def test_stretches_are_the_sentences_of_documents():
 
 
 def test_half_of_the_next_sentences_are_of_another_document():
-    text, room = corpus(), 24
+    text, limit = corpus(), 24
     labels = []
-    for number, (first, last, document, _) in enumerate(gather_sentences(text, room).tolist() * 30):
-        pair = next_sentence_pair(text, first, last, document, room, np.random.default_rng((1, 0, number)))
-        assert len(pair.first) > 0 and len(pair.second) > 0 and len(pair.first) + len(pair.second) <= room
+    for number, (first, last, document, _) in enumerate(gather_sentences(text, limit).tolist() * 30):
+        pair = next_sentence_pair(text, first, last, document, limit, np.random.default_rng((1, 0, number)))
+        assert len(pair.first) > 0 and len(pair.second) > 0 and len(pair.first) + len(pair.second) <= limit
         assert set(text.ids[pair.first].tolist()) == {document}
         owners = set(text.ids[pair.second].tolist())
         assert len(owners) == 1 and (owners == {document}) == (pair.label == 0)
@@ -49,13 +49,13 @@ def test_half_of_the_next_sentences_are_of_another_document():
 
 
 def test_half_of_the_orders_are_swapped():
-    text, room = corpus(seed=1), 24
+    text, limit = corpus(seed=1), 24
     labels = []
-    for number, (first, last, document, _) in enumerate(gather_sentences(text, room).tolist() * 30):
+    for number, (first, last, document, _) in enumerate(gather_sentences(text, limit).tolist() * 30):
         if text.lines[last] - text.lines[first] < 2:
             continue
-        pair = sentence_order_pair(text, first, last, document, room, np.random.default_rng((1, 0, number)))
-        assert len(pair.first) + len(pair.second) <= room
+        pair = sentence_order_pair(text, first, last, document, limit, np.random.default_rng((1, 0, number)))
+        assert len(pair.first) + len(pair.second) <= limit
         assert (pair.first[0] < pair.second[0]) == (pair.label == 0)
         labels.append(pair.label)
     assert np.mean(labels) == pytest.approx(0.5, abs=0.05)

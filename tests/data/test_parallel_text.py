@@ -50,7 +50,7 @@ def test_two_files_are_needed(files):
         read_parallel(files)
 
 
-def test_empty_lines_are_told_or_left_out_and_counted(write, caplog):
+def test_empty_lines_are_reported_or_left_out_and_counted(write, caplog):
     write("a.de", "Eins\n\nDrei\n")
     write("a.en", "One\nTwo\n \n")
     files = {"source": "a.de", "target": "a.en"}

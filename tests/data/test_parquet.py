@@ -35,15 +35,15 @@ def test_columns_by_name_and_number(file):
 
 
 def test_only_the_wanted_columns_are_unpacked(file, monkeypatch):
-    asked = []
+    requested = []
     iter_batches = parquet.ParquetFile.iter_batches
     monkeypatch.setattr(
         parquet.ParquetFile,
         "iter_batches",
-        lambda self, size, columns: asked.append(columns) or iter_batches(self, size, columns=columns),
+        lambda self, size, columns: requested.append(columns) or iter_batches(self, size, columns=columns),
     )
     assert len(list(read_rows(file, columns={"y": "label"}))) == 2500
-    assert asked == [["label"]]
+    assert requested == [["label"]]
 
 
 def test_a_missing_column(file):

@@ -47,7 +47,7 @@ def test_another_seed_gives_another_order():
 
 @pytest.mark.parametrize("buffer", [0, -1, 1.5, None, True, "10"])
 def test_a_buffer_must_hold_rows(buffer):
-    with pytest.raises(InputError, match="buffer must be a whole number of rows, at least 1, got "):
+    with pytest.raises(InputError, match="buffer must be an integer of at least 1, got "):
         shuffled([1], buffer=buffer)
 
 
@@ -61,7 +61,7 @@ def test_rows_must_be_rows(rows):
 
 def test_a_seed_must_be_a_whole_number():
     for function in (lambda seed: shuffled([1], seed=seed), lambda seed: split([1], 0.5, seed=seed)):
-        with pytest.raises(InputError, match=r"seed must be a whole number, got float 1\.5"):
+        with pytest.raises(InputError, match=r"seed must be an integer, got float 1\.5"):
             function(1.5)
     with pytest.raises(ArgumentError, match="did you mean 'buffer'"):
         shuffled([1], bufer=3)

@@ -107,8 +107,8 @@ def test_the_format_said_wins_over_the_suffix(write):
         ("trian.csv", r"there is no file 'trian\.csv' \(near it: 'train\.csv'\)"),
         ("nowhere/a.csv", r"there is no file 'nowhere/a\.csv', nor a folder 'nowhere'"),
         ("x" * 5000, "cannot be read: file name too long"),
-        ("data.unknown", r"the suffix of 'data\.unknown' tells no format: say format='\.\.\.', one of txt, csv"),
-        ("data", "the suffix of 'data' tells no format"),
+        ("data.unknown", r"the suffix of 'data\.unknown' stands for no format: say format='\.\.\.', one of txt, csv"),
+        ("data", "the suffix of 'data' stands for no format"),
         ("https://example.com/a.csv", r"only hf://datasets/OWNER/NAME/PATH"),
         ([], "got an empty list"),
         ("", "rows are read from a file, a folder, a pattern or '-', got str ''"),
@@ -131,6 +131,6 @@ def test_a_format_nobody_knows(write):
         read_rows(write("a.txt", "a"), format="jsnol")
 
 
-def test_a_misspelt_argument_is_told():
+def test_a_misspelt_argument_is_reported():
     with pytest.raises(ArgumentError, match="read_rows has no argument 'colums', did you mean 'columns'"):
         read_rows("a.txt", colums={})

@@ -38,10 +38,10 @@ def test_another_seed_hides_other_spans():
 
 
 def test_what_cannot_be_corrupted_is_refused():
-    draw = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     with pytest.raises(InputError, match="at least two tokens, got 1"):
-        corrupt_spans(np.array([5]), draw, sentinels=SENTINELS, end_id=1)
+        corrupt_spans(np.array([5]), generator, sentinels=SENTINELS, end_id=1)
     with pytest.raises(InputError, match="5 spans need 6 sentinels, got 3"):
-        corrupt_spans(np.arange(100), draw, sentinels=SENTINELS[:3], end_id=1)
+        corrupt_spans(np.arange(100), generator, sentinels=SENTINELS[:3], end_id=1)
     with pytest.raises(InputError, match="what sentinel 999 hides"):
         restore_spans([999], [998, 5], SENTINELS, 1)
