@@ -32,7 +32,7 @@ _HOMES = {  # the classes of the registry come on top
     "nn.position": "PositionalEncoding",
     "nn.feedforward": "PositionwiseFeedForward",
     "nn.norm": "LayerNorm",
-    "checkpoints.config": "PretrainedConfig",
+    "checkpoints.pretrained_config": "PretrainedConfig",
     "models.base": "PreTrainedModel",
     "models.parameters": "count_parameters freeze",
     "models.lora": "LoraConfig add_lora merge_lora unmerge_lora load_lora",

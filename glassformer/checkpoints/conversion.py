@@ -48,7 +48,7 @@ class Conversion:
         return tensor.permute(sorted(range(tensor.dim()), key=permutation.__getitem__)).contiguous()
 
     def count_heads(self, config: Any) -> int:
-        """The number of heads that the config states, or 1 where it makes no difference."""
+        """The number of heads in the config, or 1 where it makes no difference."""
         if not self.heads:
             return 1
         heads = getattr(config, self.heads, None)
@@ -56,19 +56,19 @@ class Conversion:
             raise ValueError(f"the table of weights needs the config's {self.heads}, got {heads!r}")
         return heads
 
-    def split(self, whole: Tensor, sizes: Sequence[int], part: int, heads: int) -> Tensor:
+    def split(self, fused: Tensor, sizes: Sequence[int], part: int, heads: int) -> Tensor:
         """One of the parts of a fused tensor, which have these sizes."""
         groups = heads if self.interleaved else 1
-        if sum(sizes) != whole.shape[self.dim] or any(size % groups for size in sizes):
-            raise ValueError(f"{whole.shape[self.dim]} rows cannot be parts of {list(sizes)} in {groups} groups")
+        if sum(sizes) != fused.shape[self.dim] or any(size % groups for size in sizes):
+            raise ValueError(f"{fused.shape[self.dim]} rows cannot be parts of {list(sizes)} in {groups} groups")
         begin, size = sum(sizes[:part]) // groups, sizes[part] // groups
         if groups == 1:
-            return whole.narrow(self.dim, begin, size)
-        grouped = whole.unflatten(self.dim, (groups, whole.shape[self.dim] // groups))
+            return fused.narrow(self.dim, begin, size)
+        grouped = fused.unflatten(self.dim, (groups, fused.shape[self.dim] // groups))
         return grouped.narrow(self.dim + 1, begin, size).flatten(self.dim, self.dim + 1)
 
     def join(self, parts: Sequence[Tensor], heads: int) -> Tensor:
-        """The way back of `split`."""
+        """The inverse of `split`."""
         if len(parts) == 1:
             return parts[0]
         if not self.interleaved:
@@ -76,13 +76,13 @@ class Conversion:
         grouped = [part.unflatten(self.dim, (heads, part.shape[self.dim] // heads)) for part in parts]
         return torch.cat(grouped, self.dim + 1).flatten(self.dim, self.dim + 1)
 
-    def cut(self, whole: Tensor, count: int) -> Sequence[Tensor]:
+    def cut(self, tensor: Tensor, count: int) -> Sequence[Tensor]:
         """The pieces in which a file keeps one of our tensors."""
         shares = self.shares or (1,) * count
-        rows = whole.shape[self.dim]
+        rows = tensor.shape[self.dim]
         if rows % sum(shares):
             raise ValueError(f"{rows} rows cannot be split in proportion {list(shares)}")
-        return whole.split([rows * share // sum(shares) for share in shares], self.dim)
+        return tensor.split([rows * share // sum(shares) for share in shares], self.dim)
 
 
 AS_IS = Conversion()

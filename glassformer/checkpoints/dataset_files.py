@@ -27,8 +27,8 @@ def find_dataset_files(
 ) -> dict[str, Path]:
     """The files of a data set that `path` names, or fits as a pattern: their names there, and where they stand here.
 
-    The keywords are those of `find_folder`. Offline, a pattern finds what has been fetched before; that the hub may
-    have more is said.
+    The keywords are those of `find_folder`. Offline, a pattern finds what has been fetched before, with a
+    warning that the hub may have more.
 
     >>> find_dataset_files("org/name", "data/train-*.parquet", endpoint="https://near")  # doctest: +SKIP
     """

@@ -1,4 +1,4 @@
-"""Small files that are never seen half written, and JSON that is never trusted.
+"""Atomic writes of small files, and JSON that is never trusted.
 
 Every file is written beside its final name, flushed to the disk and renamed, so that a reader, or a machine that
 loses power, meets either the old file or the new one.
@@ -24,7 +24,7 @@ from glassformer.errors import CheckpointError, DamagedFileError
 JSON_LIMIT = 64 * 2**20  # bytes: the largest real vocabulary is a fifth of this
 INDEX_LIMIT = 16 * 2**20
 
-# A temporary carries its writer's process number, so that one left by a dead process can be told from one in use.
+# A temporary carries its writer's process number, so that one left by a dead process is distinguished from one in use.
 TEMPORARY = re.compile(r"\..+\.(\d+)-[0-9a-f]{8}\.glassformer-tmp")
 ONE_DAY = 24 * 3600
 
@@ -137,7 +137,7 @@ def _is_stale(path: Path, writer: int) -> bool:
     if writer == os.getpid():
         return path not in _in_use
     try:
-        os.kill(writer, 0)  # signal 0 only asks whether the process exists
+        os.kill(writer, 0)  # signal 0 only checks whether the process exists
     except (ProcessLookupError, OverflowError):
         return True
     except OSError:
@@ -153,7 +153,7 @@ def read_json(
 ) -> dict[str, Any]:
     """Read a JSON object from a file that may be damaged or hostile.
 
-    `what` says in errors what the file is meant to be. With `unique`, a key given twice is refused as well.
+    `what` names the file in errors by its purpose. With `unique`, a key given twice is refused as well.
     Raises DamagedFileError with the reason, and the line where the JSON goes wrong.
     """
     path = Path(path)
@@ -220,7 +220,7 @@ def _read_bounded(path: Path, shown: str, limit: int) -> bytes:
 def open_regular(path: Path, shown: str | None = None) -> Iterator[BinaryIO]:
     """Open a file for reading, and nothing that only looks like one.
 
-    A pipe would block, a device never end, and a pointer of Git LFS only says where the file is.
+    A pipe would block, a device never end, and a pointer of Git LFS only refers to the file.
     """
     shown = shown or str(path)
     try:

@@ -1,4 +1,4 @@
-"""What all weight files have in common: their names in a folder, the codes of their dtypes, what each tensor is."""
+"""What all weight files have in common: names in a folder, dtype codes, descriptions of tensors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CODES = {dtype: code for code, dtype in DTYPES.items()}
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What a file says of one tensor, known without reading its values."""
+    """The description of one tensor in a file, known without reading its values."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -60,7 +60,7 @@ def is_unicode(text: str) -> bool:
     """Whether a tensor's name can be written as UTF-8."""
     try:
         text.encode("utf-8")
-    except UnicodeEncodeError:  # half of a surrogate pair
+    except UnicodeEncodeError:  # a lone surrogate
         return False
     return True
 

@@ -52,17 +52,17 @@ def find_folder(
 ) -> Path:
     """The local folder that holds a checkpoint, fetched first if the name is one of a hub.
 
-    A folder that exists is returned as it is, without a connection, whatever else is asked for; a hub name gives way
-    to a folder of the same name. The folder of a repository in the client's cache stands for its snapshot.
+    A folder that exists is returned as it is, without a connection, whatever the other arguments; a hub name gives
+    way to a folder of the same name. The folder of a repository in the client's cache stands for its snapshot.
 
-    `files` says what to fetch: a name is fetched if the repository has it; of a tuple of names the first that the
+    `files` lists what to fetch: a name is fetched if the repository has it; of a tuple of names the first that the
     repository has, and it must have one. An index of shards brings its shards. So MODEL_FILES fetches
     pytorch_model.bin only where there is no safetensors file; CONFIG_FILES, WEIGHT_FILES and TOKENIZER_FILES can be
     added together.
 
     `endpoint` is one mirror or several, as a sequence or with commas, else HF_ENDPOINT, else the official hub. They
     are tried in order. Whatever a mirror's failure - no connection, no answer in time, a server error, no permission,
-    no such repository, for it may lag behind - the next one is tried; the error at the end tells what each one said.
+    no such repository, for it may lag behind - the next one is tried; the error at the end reports the answer of each.
     All files come from one commit of one mirror. If none can be reached at all, a complete copy in the cache is used,
     with a warning.
 

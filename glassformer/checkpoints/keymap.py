@@ -1,6 +1,6 @@
 """How the names in a checkpoint file become the names of our modules, and back.
 
-One architecture's table is data: rows of names, read in both directions, that also say where a file transposes a
+One architecture's table is data: rows of names, read in both directions, that also state where a file transposes a
 tensor, keeps several of ours in one, or one of ours in several.
 """
 
@@ -60,11 +60,11 @@ class Source(NamedTuple):
     def take(self, *tensors: Tensor) -> Tensor:
         """Our weight out of the file's tensors."""
         converted = [self.conversion.from_file(tensor) for tensor in tensors]
-        whole = torch.cat(converted, self.conversion.dim) if len(converted) > 1 else converted[0]
+        tensor = torch.cat(converted, self.conversion.dim) if len(converted) > 1 else converted[0]
         if self.siblings:
-            sizes = self.sizes or (whole.shape[self.conversion.dim] // self.parts,) * self.parts
-            whole = self.conversion.split(whole, sizes, self.part, self.heads)
-        return whole.contiguous()
+            sizes = self.sizes or (tensor.shape[self.conversion.dim] // self.parts,) * self.parts
+            tensor = self.conversion.split(tensor, sizes, self.part, self.heads)
+        return tensor.contiguous()
 
 
 def as_names(names: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ class KeyMap:
     prefix: str
     body: tuple[str, ...]  # first components of the body's names in files
     rows: tuple[Row, ...] = ()
-    optional: tuple[str, ...] = ()  # parts that a checkpoint may lack as a whole; they are then initialised
+    optional: tuple[str, ...] = ()  # parts that a checkpoint may lack completely; they are then initialised
     old_names: tuple[tuple[str, str], ...] = ()  # endings of early checkpoints -> today's
     leftovers: tuple[str, ...] = ()  # buffers that old files hold and nobody needs
 
@@ -233,7 +233,7 @@ class KeyMap:
         }
 
     def place(self, name: str, prefixed: bool) -> Source:
-        """Where one of our weights stands in a file: the way back of `to_ours`."""
+        """Where one of our weights stands in a file: the inverse of `to_ours`."""
         before = self.prefix if prefixed else ""
         inner = name.removeprefix(before)
         if bool(before) <= (inner != name):
@@ -258,8 +258,8 @@ class KeyMap:
         written: dict[str, Tensor] = {}
         for place, parts in joined.values():
             heads = place.conversion.count_heads(config)
-            whole = place.conversion.join([parts[i] for i in sorted(parts)], heads)
-            pieces = place.conversion.cut(whole, 1 + len(place.pieces)) if place.pieces else [whole]
+            joined_parts = place.conversion.join([parts[i] for i in sorted(parts)], heads)
+            pieces = place.conversion.cut(joined_parts, 1 + len(place.pieces)) if place.pieces else [joined_parts]
             for name, piece in zip(place.file_names, pieces, strict=True):
                 written[name] = place.conversion.to_file(piece, heads)
             written.update((name, written[place.name].clone()) for name in place.copies)

@@ -13,21 +13,21 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..errors import ArgumentError, WeightsError
-from .config import PretrainedConfig
 from .formats import one_line
+from .key_prefixes import hint_at_prefix, wrapper_prefix_notes
 from .keymap import KeyMap, Source
+from .pretrained_config import PretrainedConfig
 from .weights import Weights
-from .wrapped import hint_at_prefix, wrapper_notes
 
 log = logging.getLogger("glassformer")
 
 
 @dataclass
 class LoadReport:
-    """What a load found. `model.load_report` keeps it."""
+    """What a load found, kept as `model.load_report`."""
 
-    initialised: list[str] = field(default_factory=list)  # parts that were drawn at random: the checkpoint lacks them,
-    replaced: list[str] = field(default_factory=list)  # or, these of them, has them in another shape
+    initialised: list[str] = field(default_factory=list)  # parts that the checkpoint lacks: they are random,
+    replaced: list[str] = field(default_factory=list)  # and these of them, which it has in another shape
     unused: list[str] = field(default_factory=list)  # weights of the file that the model has no place for
     tolerated: list[str] = field(default_factory=list)  # weights that the caller allowed to be wrong
     leftovers: list[str] = field(default_factory=list)  # buffers of old files that nobody needs
@@ -40,21 +40,21 @@ class LoadReport:
 
 
 class Unfilled(TorchFunctionMode):
-    """Build modules without drawing their first weights, which a load replaces anyway."""
+    """Build modules without initialising their weights, which a load replaces anyway."""
 
-    DRAWING = frozenset({"normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_", "trunc_normal_"})
+    INITIALISERS = frozenset({"normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_", "trunc_normal_"})
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if getattr(function, "__name__", "") in self.DRAWING:
+        if getattr(function, "__name__", "") in self.INITIALISERS:
             return args[0] if args else kwargs["tensor"]
         return function(*args, **kwargs)
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """Whether every value is finite; a sum is much cheaper than a look at each value and settles nearly all cases."""
+    """Whether every value is finite; a sum is much cheaper than a look at each value and decides nearly all cases."""
     if not tensor.is_floating_point() or bool(tensor.sum().isfinite()):
         return True
     return bool(tensor.isfinite().all())
@@ -62,11 +62,11 @@ def is_finite(tensor: Tensor) -> bool:
 
 @dataclass
 class Plan:
-    """Where each weight of a model comes from, and what the files' headers already say against it."""
+    """Where each weight of a model comes from, and the faults that the files' headers already show."""
 
     sources: dict[str, Source]  # our name -> its place in the files
     wanted: dict[str, Tensor]  # the model's own weights, without second names
-    absent_parts: dict[str, list[str]]  # optional parts that the files lack as a whole -> their weights
+    absent_parts: dict[str, list[str]]  # optional parts that the files lack completely -> their weights
     faults: dict[str, str]
     unused: list[str]
     leftovers: list[str]
@@ -74,7 +74,7 @@ class Plan:
 
 
 def plan_load(model: nn.Module, weights: Weights, keymap: KeyMap, *, prefixed: bool, tied: dict[str, str]) -> Plan:
-    """Hold what the files have against what the model needs, without reading a value.
+    """Compare what the files have with what the model needs, without reading a value.
 
     `tied` maps names that are another parameter under a second name to the first one.
     """
@@ -139,8 +139,8 @@ def load_weights(
 ) -> LoadReport:
     """Assign the weights of a checkpoint to `model`, whose parameters stand on the meta device.
 
-    `tolerate` holds patterns of weights that may be wrong: missing or misshapen ones are left for the caller to draw,
-    as are the parts that the files lack, and values that are not finite are kept.
+    `tolerate` holds patterns of weights that may be wrong: missing or misshapen ones are left for the caller to
+    initialise, as are the parts that the files lack, and values that are not finite are kept.
     Values are converted to `dtype`; None keeps what the file has.
     """
 
@@ -149,7 +149,7 @@ def load_weights(
 
     plan = plan_load(model, weights, keymap, prefixed=prefixed, tied=tied)
     report = LoadReport(
-        list(plan.absent_parts), unused=plan.unused, leftovers=plan.leftovers, notes=wrapper_notes(weights)
+        list(plan.absent_parts), unused=plan.unused, leftovers=plan.leftovers, notes=wrapper_prefix_notes(weights)
     )
     left = {name for names in plan.absent_parts.values() for name in names}
     faults = []
@@ -159,7 +159,7 @@ def load_weights(
             if part not in report.replaced:
                 report.replaced.append(part)
                 report.initialised.append(part)
-            report.notes.append(f"{name}: {fault}; it is drawn anew")
+            report.notes.append(f"{name}: {fault}; it is initialised anew")
         elif is_tolerated(name):
             report.tolerated.append(name)
         else:
@@ -167,7 +167,7 @@ def load_weights(
         left.add(name)
     hint = hint_at_prefix(weights, keymap) if faults else ""
     if all(keymap.part(name) is not None and name in plan.sources for name in plan.faults):
-        hint = hint or "; ignore_mismatched_sizes=True draws them anew"
+        hint = hint or "; ignore_mismatched_sizes=True initialises them anew"
     refuse(faults, weights, hint)
 
     ready = {}
@@ -225,24 +225,26 @@ def resolve_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
 def resolve_device(device_map: Any) -> torch.device | None:
     """The one device that a model goes to, tried before anything is loaded; None leaves it where it is.
 
-    "auto" is the accelerator if there is one. A map is taken if it sends the whole model to one place: {"": 0}.
+    "auto" is the accelerator if there is one. A map is accepted if it puts the complete model on one device: {"": 0}.
     """
-    asked = device_map[""] if isinstance(device_map, Mapping) and set(device_map) == {""} else device_map
-    if asked is None:
+    device = device_map[""] if isinstance(device_map, Mapping) and set(device_map) == {""} else device_map
+    if device is None:
         return None
-    if isinstance(asked, Mapping) or asked in ("balanced", "balanced_low_0", "sequential"):
+    if isinstance(device, Mapping) or device in ("balanced", "balanced_low_0", "sequential"):
         raise ArgumentError(f"a model is never split over devices; device_map must name one, got {device_map!r}")
-    if asked == "auto":
+    if device == "auto":
         found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         return found or torch.device("cpu")
     try:
-        return torch.empty(0, device=asked).device
+        return torch.empty(0, device=device).device
     except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
         reason = one_line(error)
-        raise ArgumentError(f"device_map must be 'auto' or a device of this machine, got {asked!r}: {reason}") from None
+        raise ArgumentError(
+            f"device_map must be 'auto' or a device of this machine, got {device!r}: {reason}"
+        ) from None
 
 
-def settle_labels(config: PretrainedConfig, weights: Weights) -> None:
+def resolve_labels(config: PretrainedConfig, weights: Weights) -> None:
     """Where a config contradicts itself about the number of labels, the classifier's own shape decides."""
     stated = config.extra.pop("num_labels_in_file", None)
     if stated is None or "classifier.weight" not in weights.names():
@@ -258,7 +260,7 @@ def settle_labels(config: PretrainedConfig, weights: Weights) -> None:
 
 
 def token_notes(config: PretrainedConfig) -> list[str]:
-    """What to say of special token ids that the vocabulary does not have; no computation reads them."""
+    """Notes on special token ids that the vocabulary does not have; no computation reads them."""
     notes = []
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
         value = getattr(config, name)

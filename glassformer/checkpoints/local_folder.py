@@ -1,4 +1,4 @@
-"""Whether a name is a folder on this machine; if it is not, what stands near it."""
+"""Whether a name is a folder on this machine; if it is not, folders of a similar name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def local_folder(name_or_path: str | os.PathLike, revision: str | None) -> Path 
 
 
 def no_folder(name: str) -> str:
-    """What to say of a name that is none of a folder here."""
+    """The part of an error that reports a name that is no folder here."""
     return f"there is no folder {name!r} in {Path.cwd()}{_near(Path(name))}"
 
 

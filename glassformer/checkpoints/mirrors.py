@@ -1,4 +1,4 @@
-"""Fetching from mirrors: one after the other, all files from one commit of one of them, every answer told."""
+"""Fetching from mirrors: one after the other, all files from one commit of one of them, every failure reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class _MirrorError(Exception):
-    """One mirror's failure; `reached` tells whether it gave an answer of its own about the repository."""
+    """One mirror's failure; `reached` is whether it gave an answer of its own about the repository."""
 
     def __init__(self, answer: str, reached: bool) -> None:
         super().__init__(answer)
@@ -54,25 +54,25 @@ def fetch(name: str, files: Wanted, revision: str, cache: Path, token: str | boo
                 return _fetch_from(endpoint, name, files, revision, cache, token)
         except _MirrorError as error:
             failures[endpoint] = error
-    said = "; ".join(f"{endpoint} {error}" for endpoint, error in failures.items())
+    answers = "; ".join(f"{endpoint} {error}" for endpoint, error in failures.items())
     if not any(error.reached for error in failures.values()):
         with contextlib.suppress(HubError):
             snapshot = find_in_cache(name, files, revision, cache)
-            warnings.warn(f"using the cached copy of {name!r} in {snapshot}, because {said}", stacklevel=4)
+            warnings.warn(f"using the cached copy of {name!r} in {snapshot}, because {answers}", stacklevel=4)
             return snapshot
     here = f"{no_folder(name)}, and " if kind_of(name)[0] == "model" else ""
-    raise HubError(f"could not get {name!r} (revision {revision!r}): {here}{said}")
+    raise HubError(f"could not get {name!r} (revision {revision!r}): {here}{answers}")
 
 
 def _fetch_from(endpoint: str, name: str, files: Wanted, revision: str, cache: Path, token: str | bool | None) -> Path:
     """Fetch the wanted files of one commit from one mirror, and note the commit under the revision's name."""
-    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub import HfApi
 
     kind, known_as = kind_of(name)
     api = HfApi(endpoint=endpoint, token=token, library_name="glassformer")
     timeout = _seconds("HF_HUB_ETAG_TIMEOUT")
-    asked = None if revision == "main" else revision
-    info = _ask(lambda: api.repo_info(known_as, revision=asked, repo_type=kind, timeout=timeout), revision, cache)
+    requested = None if revision == "main" else revision
+    info = _call(lambda: api.repo_info(known_as, revision=requested, repo_type=kind, timeout=timeout), revision, cache)
     commit, held = info.sha or "", {sibling.rfilename for sibling in info.siblings or ()}
     if not COMMIT.fullmatch(commit):
         raise _MirrorError("gave no commit for it, so it is not a hub", reached=False)
@@ -83,19 +83,11 @@ def _fetch_from(endpoint: str, name: str, files: Wanted, revision: str, cache: P
 
     def download(file: str) -> Path:
         def call() -> str:
-            return hf_hub_download(
-                known_as,
-                file,
-                repo_type=kind,
-                revision=commit,
-                cache_dir=cache,
-                endpoint=endpoint,
-                token=token,
-                etag_timeout=timeout,
-                library_name="glassformer",
+            return api.hf_hub_download(
+                known_as, file, repo_type=kind, revision=commit, cache_dir=cache, etag_timeout=timeout
             )
 
-        path = Path(_ask(call, revision, cache, file))
+        path = Path(_call(call, revision, cache, file))
         if path != snapshot / file:
             raise _MirrorError(f"sent {file!r} of another commit than it had announced", reached=True)
         return path
@@ -115,7 +107,7 @@ def _fetch_from(endpoint: str, name: str, files: Wanted, revision: str, cache: P
     return snapshot
 
 
-def _ask(call: Callable[[], Any], revision: str, cache: Path, file: str | None = None) -> Any:
+def _call(call: Callable[[], Any], revision: str, cache: Path, file: str | None = None) -> Any:
     """Call the client; its failure becomes a mirror's answer, a failure of the own disk a HubError at once."""
     try:
         return call()
@@ -140,7 +132,7 @@ def _describe(error: BaseException, revision: str, file: str | None) -> _MirrorE
         return _MirrorError(f"failed with status {status}", reached=False)
     if kind == "GatedRepoError" or status == 403:
         return _MirrorError(
-            f"refused it (status {status}): ask for access there, and pass token= or set HF_TOKEN", True
+            f"refused it (status {status}): request access there, and pass token= or set HF_TOKEN", True
         )
     if status == 401:
         return _MirrorError("refused it (status 401): no such repository, or a private one that needs token=", True)
@@ -167,7 +159,7 @@ def _client_settings() -> Iterator[None]:
     from huggingface_hub import constants
 
     settings = {
-        "HF_HUB_OFFLINE": False,  # asked before we came here
+        "HF_HUB_OFFLINE": False,  # checked before we came here
         "HF_HUB_DISABLE_TELEMETRY": True,
         "HF_HUB_ETAG_TIMEOUT": _seconds("HF_HUB_ETAG_TIMEOUT"),
         "HF_HUB_DOWNLOAD_TIMEOUT": _seconds("HF_HUB_DOWNLOAD_TIMEOUT"),

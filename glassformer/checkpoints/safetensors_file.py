@@ -113,5 +113,5 @@ def write_safetensors(
 
 
 def _reason(error: SafetensorError) -> str:
-    """What the library says, without the stage at which it said it."""
+    """The library's reason, without the stage at which it failed."""
     return one_line(error).removeprefix("Error while deserializing header: ").removeprefix("Error while serializing: ")

@@ -1,4 +1,4 @@
-"""Write named tensors into a folder, whole or in shards, so that the folder always holds one readable set.
+"""Write named tensors into a folder, in one file or in shards, so that the folder always holds one readable set.
 
 Writing never overwrites. New files are complete on the disk before they take their names, and what they replace is
 removed last: see `write_weights`.
@@ -101,7 +101,7 @@ def _check_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
             raise CheckpointError(
                 f"{name} has no values that can be written: {tensor.layout}, {tensor.dtype}, {tensor.device}"
             )
-        # The parts of a sliced tensor may interleave without sharing a value; whole ones that touch do share.
+        # The parts of a sliced tensor may interleave without sharing a value; contiguous ones that overlap do share.
         if tensor.numel() and tensor.is_contiguous():
             start = tensor.data_ptr()
             spans.append((str(tensor.device), start, start + tensor.nbytes, name))

@@ -103,7 +103,7 @@ def _look_through_legacy(file: BinaryIO, path: Path, size: int, start: bytes) ->
         raise DamagedFileError(f"{path} is empty")
     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as stream:
         if start != _LEGACY_START:
-            if start[:1] == b"\x80":  # some other pickle: say what it would run, if that is what it is for
+            if start[:1] == b"\x80":  # some other pickle: report what it would run, if that is its purpose
                 _look_through_pickle(stream, path, math.inf)
             raise DamagedFileError(f"{path} is not a file that torch wrote, or its start is damaged")
         for limit in (math.inf, math.inf, math.inf, size, math.inf):  # magic, version, machine, tensors, storages
@@ -159,9 +159,9 @@ def _check_loaded(loaded: Any, path: Path, size: int) -> dict[str, torch.Tensor]
 
 
 def _metadata_of(loaded: Any) -> dict[str, str]:
-    """What `write_torch` said beside the tensors; files of others say there which version their modules have."""
-    said = getattr(loaded, "_metadata", None)
-    about = said.get("") if isinstance(said, Mapping) else None
+    """The metadata that `write_torch` wrote; files of others hold the versions of their modules there."""
+    table = getattr(loaded, "_metadata", None)
+    about = table.get("") if isinstance(table, Mapping) else None
     return {k: v for k, v in about.items() if isinstance(v, str)} if isinstance(about, Mapping) else {}
 
 
@@ -174,9 +174,9 @@ def _hint(name: str, value: Any) -> str:
 def write_torch(
     file: BinaryIO, tensors: Mapping[str, torch.Tensor], path: Path, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write tensors, with metadata where torch keeps what it has to say of a state_dict's modules."""
+    """Write tensors, with metadata where torch keeps that of a state_dict's modules."""
     try:
-        # Cloned where a tensor is part of something larger, because torch writes whole storages.
+        # Cloned where a tensor is part of something larger, because torch writes complete storages.
         table = OrderedDict((name, _on_its_own(tensor.detach().cpu())) for name, tensor in tensors.items())
         if metadata:
             table._metadata = {"": dict(metadata)}  # type: ignore[attr-defined]

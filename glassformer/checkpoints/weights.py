@@ -26,12 +26,12 @@ __all__ = ["ENTRIES", "TensorInfo", "Weights", "open_weights", "write_weights"]
 
 
 class Weights:
-    """The tensors of one checkpoint, read only when asked for.
+    """The tensors of one checkpoint, read only when requested.
 
-    `files` maps each weight file to its size, `total_bytes` counts the values, `metadata` is what the files say of
-    themselves, `prefix` stands before every name in the files and is left out of the names here. A tensor from `read`
-    is mapped: no value is read from the disk before it is used, changing it changes neither the file nor another
-    opening of it, and it outlives both the file's name and this object.
+    `files` maps each weight file to its size, `total_bytes` counts the values, `metadata` is that of the files,
+    `prefix` stands before every name in the files and is left out of the names here. A tensor from `read` is mapped: no
+    value is read from the disk before it is used, changing it changes neither the file nor another opening of it, and
+    it outlives both the file's name and this object.
 
     >>> weights = open_weights("some/folder")                     # doctest: +SKIP
     >>> weights.info("embeddings.word_embeddings.weight").shape   # doctest: +SKIP
@@ -86,7 +86,7 @@ def open_weights(path: str | os.PathLike, *, only_safetensors: bool = False) -> 
     if path.is_dir():
         path = path / _entry_of(path)
         if only_safetensors and path.name.startswith("pytorch_model.bin"):
-            raise CheckpointError(f"{path.parent} has its weights only as {path.name}, and safetensors are asked for")
+            raise CheckpointError(f"{path.parent} has its weights only as {path.name}, and safetensors are required")
     if path.name.endswith(".index.json"):
         return _open_shards(path)
     return Weights([_open_file(path)])

@@ -9,13 +9,14 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from ..checkpoints.config import Check, PretrainedConfig, choice, flag, whole
-from ..checkpoints.files import make_folder, read_json, write_atomically
-from ..checkpoints.hub import find_folder
+from ..checkpoints.config_fields import boolean, checked, choice, integer
+from ..checkpoints.config_file import ConfigFile
+from ..checkpoints.files import make_folder, write_atomically
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ArgumentError, ConfigError, nearest
 from .foreign import FOREIGN, refuse_foreign, unheeded
 
@@ -51,10 +52,6 @@ def real(default: float | None, accepted: str, fits: Any) -> Any:
         return value
 
     return checked(default, check)
-
-
-def checked(default: Any, check: Check) -> Any:
-    return field(default=default, metadata={"check": check})
 
 
 def is_token(value: Any) -> bool:
@@ -110,7 +107,7 @@ def check_early_stopping(name: str, value: Any) -> bool | str:
 
 
 @dataclass(init=False, repr=False, eq=False)
-class GenerationConfig:
+class GenerationConfig(ConfigFile):
     """How a model continues a text. Lengths count a sequence's own tokens, never its padding.
 
     A field that is not given, or given as None, is left to the model's own settings and then to the defaults below.
@@ -119,30 +116,35 @@ class GenerationConfig:
     {'do_sample': True, 'top_p': 0.9}
     """
 
+    FILE: ClassVar[str] = GENERATION_CONFIG_FILE
+    if_missing: ClassVar[str] = (
+        "; what its config.json says of generation is read by GenerationConfig.from_model_config"
+    )
+
     # How long
-    max_length: int | None = whole(None, optional=True)  # prompt and new tokens together
-    max_new_tokens: int | None = whole(None, optional=True)
-    min_length: int = whole(0, low=0)
-    min_new_tokens: int | None = whole(None, low=0, optional=True)
+    max_length: int | None = integer(None, optional=True)  # prompt and new tokens together
+    max_new_tokens: int | None = integer(None, optional=True)
+    min_length: int = integer(0, low=0)
+    min_new_tokens: int | None = integer(None, low=0, optional=True)
     early_stopping: bool | str = checked(False, check_early_stopping)  # when a beam search is satisfied
     stop_strings: list[str] | None = checked(None, check_strings)
     on_full_context: str = choice("stop", ("stop", "slide"))  # "slide": forget the oldest half and read on
 
     # Which strategy
-    do_sample: bool = flag(False)
-    num_beams: int = whole(1)
-    num_beam_groups: int = whole(1)
+    do_sample: bool = boolean(False)
+    num_beams: int = integer(1)
+    num_beam_groups: int = integer(1)
     diversity_penalty: float = real(0.0, "a number from 0", lambda x: x >= 0)
     penalty_alpha: float | None = real(None, "a number from 0 to 1", lambda x: 0 <= x <= 1)  # contrastive search
     force_words_ids: list | None = checked(None, check_forced_words)
-    num_return_sequences: int = whole(1)
+    num_return_sequences: int = integer(1)
     length_penalty: float = real(1.0, "a number", lambda x: True)
     length_penalty_counts: str = choice("all", ("all", "new"))  # all tokens of a sequence, or only its new ones
-    use_cache: bool = flag(True)
+    use_cache: bool = boolean(True)
 
     # What sampling draws from
     temperature: float = real(1.0, "above 0 (for the likeliest word always, do_sample=False)", lambda x: x > 0)
-    top_k: int = whole(50, low=0)  # 0: all words
+    top_k: int = integer(50, low=0)  # 0: all words
     top_p: float = real(1.0, "above 0 and at most 1", lambda x: 0 < x <= 1)
     min_p: float | None = real(None, "a number from 0 to 1", lambda x: 0 <= x <= 1)
     typical_p: float = real(1.0, "above 0 and at most 1", lambda x: 0 < x <= 1)
@@ -151,32 +153,28 @@ class GenerationConfig:
 
     # What is said and not said
     repetition_penalty: float = real(1.0, "above 0", lambda x: x > 0)
-    no_repeat_ngram_size: int = whole(0, low=0)
+    no_repeat_ngram_size: int = integer(0, low=0)
     bad_words_ids: list[list[int]] | None = checked(None, check_words)
     suppress_tokens: list[int] | None = checked(None, check_tokens)
     begin_suppress_tokens: list[int] | None = checked(None, check_tokens)
-    forced_bos_token_id: int | None = whole(None, low=0, optional=True)
+    forced_bos_token_id: int | None = integer(None, low=0, optional=True)
     forced_eos_token_id: int | list[int] | None = checked(None, check_end)
-    renormalize_logits: bool = flag(False)
+    renormalize_logits: bool = boolean(False)
 
     # Tokens
-    bos_token_id: int | None = whole(None, low=0, optional=True)
+    bos_token_id: int | None = integer(None, low=0, optional=True)
     eos_token_id: int | list[int] | None = checked(None, check_end)
-    pad_token_id: int | None = whole(None, low=0, optional=True)
-    decoder_start_token_id: int | None = whole(None, low=0, optional=True)
+    pad_token_id: int | None = integer(None, low=0, optional=True)
+    decoder_start_token_id: int | None = integer(None, low=0, optional=True)
 
     # What is returned
-    return_dict_in_generate: bool = flag(False)
-    output_scores: bool = flag(False)
+    return_dict_in_generate: bool = boolean(False)
+    output_scores: bool = boolean(False)
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__["extra"] = {}  # keys of a file that nothing here reads
         self.__dict__["files"] = {}  # field -> the file that its value came from
         self.update(fields)
-
-    @classmethod
-    def field_names(cls) -> list[str]:
-        return [spec.name for spec in dataclasses.fields(cls)]
 
     @property
     def given(self) -> dict[str, Any]:
@@ -237,44 +235,8 @@ class GenerationConfig:
     def note_file(self, file: str) -> None:
         self.files.update(dict.fromkeys(self.given, file))
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        name_or_path: str | Path,
-        *,
-        cache_dir: str | Path | None = None,
-        revision: str | None = None,
-        token: str | bool | None = None,
-        local_files_only: bool = False,
-        endpoint: str | list[str] | None = None,
-        **fields: Any,
-    ) -> GenerationConfig:
-        """Read the generation_config.json of a folder or a hub name; further keywords are fields to set.
-
-        >>> GenerationConfig.from_pretrained("./gpt2/", max_new_tokens=40)  # doctest: +SKIP
-        """
-        folder = find_folder(
-            name_or_path,
-            files=((GENERATION_CONFIG_FILE,),),
-            cache_dir=cache_dir,
-            revision=revision,
-            token=token,
-            local_files_only=local_files_only,
-            endpoint=endpoint,
-        )
-        path = folder / GENERATION_CONFIG_FILE
-        if not path.exists():
-            raise ConfigError(
-                f"{folder} holds no {GENERATION_CONFIG_FILE}; what its config.json says of generation is read by "
-                f"GenerationConfig.from_model_config"
-            )
-        try:
-            config = cls.from_dict(read_json(path, GENERATION_CONFIG_FILE))
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from None
-        config.note_file(GENERATION_CONFIG_FILE)
-        config.update(fields)
-        return config
+    def record_source(self, name_or_path: str | Path) -> None:
+        self.note_file(GENERATION_CONFIG_FILE)
 
     @classmethod
     def from_model_config(cls, config: PretrainedConfig | Mapping[str, Any]) -> GenerationConfig:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..checkpoints.config import CONFIG_FILE, PretrainedConfig
 from ..checkpoints.files import read_json
-from ..checkpoints.habits import MODEL_HABITS, settle_habits
 from ..checkpoints.hub import CONFIG_FILES, MODEL_FILES, find_folder, without_pickles
+from ..checkpoints.ignored_arguments import IGNORED_BY_MODELS, resolve_ignored_arguments
+from ..checkpoints.pretrained_config import CONFIG_FILE, PretrainedConfig
 from ..errors import ConfigError, nearest
 from ..registry import ARCHITECTURES, BODY, import_class
 from .base import PreTrainedModel
@@ -23,7 +23,7 @@ class AutoConfig:
     @classmethod
     def from_pretrained(cls, name_or_path: str | Path, **arguments: Any) -> PretrainedConfig:
         """The configuration of a folder or hub name, of the class that its `model_type` names."""
-        arguments["token"] = settle_habits(arguments, "AutoConfig.from_pretrained", arguments.get("token"))
+        arguments["token"] = resolve_ignored_arguments(arguments, "AutoConfig.from_pretrained", arguments.get("token"))
         hub = {name: arguments[name] for name in HUB_ARGUMENTS if name in arguments}
         folder = find_folder(name_or_path, files=CONFIG_FILES, **hub)
         path = folder if folder.is_file() else folder / CONFIG_FILE
@@ -74,7 +74,7 @@ class AutoBase:
             return cls.model_class(arguments["config"]).from_pretrained(name_or_path, **arguments)
         owner, token = f"{cls.__name__}.from_pretrained", arguments.pop("token", None)
         hub = {name: arguments.pop(name) for name in HUB_ARGUMENTS if name in arguments}
-        hub["token"] = settle_habits(arguments, owner, token, MODEL_HABITS)
+        hub["token"] = resolve_ignored_arguments(arguments, owner, token, IGNORED_BY_MODELS)
         files = without_pickles(MODEL_FILES) if arguments.get("use_safetensors") else MODEL_FILES
         folder = find_folder(name_or_path, files=files, **hub)  # config and weights of one commit
         if is_adapter(folder):

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.config import PretrainedConfig
 from ..checkpoints.keymap import KeyMap
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ConfigError, InputError, refuse_unknown
 from ..nn.mask import additive_mask, check_mask
 from .inspectable import Inspectable

@@ -11,8 +11,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
+from ..checkpoints.config_fields import boolean, choice, integer, number
 from ..checkpoints.keymap import KeyMap
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
@@ -33,22 +34,22 @@ class BertConfig(PretrainedConfig):
 
     model_type = "bert"
 
-    vocab_size: int = whole(30522)
-    hidden_size: int = whole(768)
-    num_hidden_layers: int = whole(12, high=10_000)
-    num_attention_heads: int = whole(12)
-    intermediate_size: int = whole(3072)
+    vocab_size: int = integer(30522)
+    hidden_size: int = integer(768)
+    num_hidden_layers: int = integer(12, high=10_000)
+    num_attention_heads: int = integer(12)
+    intermediate_size: int = integer(3072)
     hidden_act: str = choice("gelu", ACTIVATIONS)
     hidden_dropout_prob: float = number(0.1, 0, 1)
     attention_probs_dropout_prob: float = number(0.1, 0, 1)
-    max_position_embeddings: int = whole(512)
-    type_vocab_size: int = whole(2)
+    max_position_embeddings: int = integer(512)
+    type_vocab_size: int = integer(2)
     initializer_range: float = number(0.02, 0, 1e6)
     layer_norm_eps: float = number(1e-12, 0, 1)
     _: KW_ONLY
-    pad_token_id: int | None = whole(0, low=0, optional=True)
+    pad_token_id: int | None = integer(0, low=0, optional=True)
     position_embedding_type: str = choice("absolute", POSITIONS)
-    use_cache: bool = flag(True)
+    use_cache: bool = boolean(True)
     classifier_dropout: float | None = number(None, 0, 1, optional=True)
 
     def validate(self) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
+from ..checkpoints.config_fields import boolean, choice, integer, number
 from ..checkpoints.keymap import KeyMap, Row
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
@@ -62,13 +63,13 @@ class DistilBertConfig(PretrainedConfig):
     position_embedding_type = "absolute"
     layer_norm_eps = 1e-12
 
-    vocab_size: int = whole(30522)
-    max_position_embeddings: int = whole(512)
-    sinusoidal_pos_embds: bool = flag(False)
-    num_hidden_layers: int = whole(6, high=10_000)
-    num_attention_heads: int = whole(12)
-    hidden_size: int = whole(768)
-    intermediate_size: int = whole(3072)
+    vocab_size: int = integer(30522)
+    max_position_embeddings: int = integer(512)
+    sinusoidal_pos_embds: bool = boolean(False)
+    num_hidden_layers: int = integer(6, high=10_000)
+    num_attention_heads: int = integer(12)
+    hidden_size: int = integer(768)
+    intermediate_size: int = integer(3072)
     hidden_dropout_prob: float = number(0.1, 0, 1)
     attention_probs_dropout_prob: float = number(0.1, 0, 1)
     hidden_act: str = choice("gelu", ACTIVATIONS)
@@ -76,7 +77,7 @@ class DistilBertConfig(PretrainedConfig):
     qa_dropout: float = number(0.1, 0, 1)
     classifier_dropout: float = number(0.2, 0, 1)
     _: KW_ONLY
-    pad_token_id: int | None = whole(0, low=0, optional=True)
+    pad_token_id: int | None = integer(0, low=0, optional=True)
 
     def validate(self) -> None:
         head_size(self.hidden_size, self.num_attention_heads)

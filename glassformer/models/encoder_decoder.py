@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..checkpoints.config import PretrainedConfig
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import InputError
 from ..nn.context import Source
 from .body import Body

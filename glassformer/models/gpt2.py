@@ -11,8 +11,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..checkpoints.config import PretrainedConfig, choice, flag, kept, number, whole
+from ..checkpoints.config_fields import boolean, choice, integer, number, typed
 from ..checkpoints.keymap import KeyMap, Row
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import SelfAttention, head_size, prune_attention
 from ..nn.context import Context, ContextModule
@@ -76,12 +77,12 @@ class GPT2Config(PretrainedConfig):
     model_type = "gpt2"
     FILE_NAMES = CONFIG
 
-    vocab_size: int = whole(50257)
-    max_position_embeddings: int = whole(1024)
-    hidden_size: int = whole(768)
-    num_hidden_layers: int = whole(12, high=10_000)
-    num_attention_heads: int = whole(12)
-    intermediate_size: int | None = whole(None, optional=True)  # None: four times hidden_size
+    vocab_size: int = integer(50257)
+    max_position_embeddings: int = integer(1024)
+    hidden_size: int = integer(768)
+    num_hidden_layers: int = integer(12, high=10_000)
+    num_attention_heads: int = integer(12)
+    intermediate_size: int | None = integer(None, optional=True)  # None: four times hidden_size
     hidden_act: str = choice("gelu_new", ACTIVATIONS)
     hidden_dropout_prob: float = number(0.1, 0, 1)
     embedding_dropout_prob: float = number(0.1, 0, 1)
@@ -89,13 +90,13 @@ class GPT2Config(PretrainedConfig):
     layer_norm_eps: float = number(1e-5, 0, 1)
     initializer_range: float = number(0.02, 0, 1e6)
     _: KW_ONLY
-    scale_attn_weights: bool = flag(True)
-    scale_attn_by_inverse_layer_idx: bool = flag(False)
-    reorder_and_upcast_attn: bool = flag(False)
-    use_cache: bool = flag(True)
-    is_decoder: bool = flag(True)
-    bos_token_id: int | None = whole(50256, low=0, optional=True)
-    eos_token_id: int | list[int] | None = kept(50256, (int, list))
+    scale_attn_weights: bool = boolean(True)
+    scale_attn_by_inverse_layer_idx: bool = boolean(False)
+    reorder_and_upcast_attn: bool = boolean(False)
+    use_cache: bool = boolean(True)
+    is_decoder: bool = boolean(True)
+    bos_token_id: int | None = integer(50256, low=0, optional=True)
+    eos_token_id: int | list[int] | None = typed(50256, (int, list))
 
     def validate(self) -> None:
         head_size(self.hidden_size, self.num_attention_heads)

@@ -10,8 +10,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..checkpoints.config import PretrainedConfig, choice, flag, number, whole
+from ..checkpoints.config_fields import boolean, choice, integer, number
 from ..checkpoints.keymap import KeyMap, Row
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
@@ -76,11 +77,11 @@ class OpenAIGPTConfig(PretrainedConfig):
     FILE_NAMES = CONFIG
     position_embedding_type = "absolute"
 
-    vocab_size: int = whole(40478)
-    max_position_embeddings: int = whole(512)
-    hidden_size: int = whole(768)
-    num_hidden_layers: int = whole(12, high=10_000)
-    num_attention_heads: int = whole(12)
+    vocab_size: int = integer(40478)
+    max_position_embeddings: int = integer(512)
+    hidden_size: int = integer(768)
+    num_hidden_layers: int = integer(12, high=10_000)
+    num_attention_heads: int = integer(12)
     hidden_act: str = choice("gelu", MEANT)
     hidden_dropout_prob: float = number(0.1, 0, 1)
     embedding_dropout_prob: float = number(0.1, 0, 1)
@@ -88,8 +89,8 @@ class OpenAIGPTConfig(PretrainedConfig):
     layer_norm_eps: float = number(1e-5, 0, 1)
     initializer_range: float = number(0.02, 0, 1e6)
     _: KW_ONLY
-    use_cache: bool = flag(False)  # the original returns none; ask for it in a call
-    is_decoder: bool = flag(True)
+    use_cache: bool = boolean(False)  # the original returns none; ask for it in a call
+    is_decoder: bool = boolean(True)
 
     @property
     def intermediate_size(self) -> int:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.config import PretrainedConfig, settle_config
 from ..checkpoints.files import make_folder
-from ..checkpoints.habits import MODEL_HABITS, settle_habits
 from ..checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder, without_pickles
+from ..checkpoints.ignored_arguments import IGNORED_BY_MODELS, resolve_ignored_arguments
+from ..checkpoints.key_prefixes import without_wrapper_prefix
 from ..checkpoints.load import (
     LoadReport,
     Unfilled,
@@ -24,11 +24,11 @@ from ..checkpoints.load import (
     plan_load,
     resolve_device,
     resolve_dtype,
-    settle_labels,
+    resolve_labels,
     token_notes,
 )
+from ..checkpoints.pretrained_config import PretrainedConfig, resolve_config
 from ..checkpoints.weights import Weights, open_weights, write_weights
-from ..checkpoints.wrapped import unwrapped
 from ..errors import refuse_unknown
 from .pruning import KINDS, pruned_in
 from .untrained import UNTRAINED, learnt_otherwise, remember, remember_made, still_untrained
@@ -101,18 +101,18 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
         """
         owner, device = f"{cls.__name__}.from_pretrained", resolve_device(device_map)
         hub: dict[str, Any] = {"cache_dir": cache_dir, "revision": revision, "endpoint": endpoint}
-        hub["token"] = settle_habits(fields, owner, token, MODEL_HABITS)
+        hub["token"] = resolve_ignored_arguments(fields, owner, token, IGNORED_BY_MODELS)
         hub["local_files_only"] = local_files_only
         model_arguments = {
             name: fields.pop(name) for name in inspect.signature(cls.__init__).parameters if name in fields
         }
         known = [*inspect.signature(cls.from_pretrained).parameters, *cls.config_class.field_names()]
-        refuse_unknown(fields, [*known, *cls.config_class.FILE_NAMES, *MODEL_HABITS], owner)
+        refuse_unknown(fields, [*known, *cls.config_class.FILE_NAMES, *IGNORED_BY_MODELS], owner)
         files = MODEL_FILES if config is None else WEIGHT_FILES
         folder = find_folder(name_or_path, files=without_pickles(files) if use_safetensors else files, **hub)
-        config = settle_config(cls.config_class, config, folder, hub, fields)
-        weights = unwrapped(open_weights(folder, only_safetensors=bool(use_safetensors)))
-        settle_labels(config, weights)
+        config = resolve_config(cls.config_class, config, folder, hub, fields)
+        weights = without_wrapper_prefix(open_weights(folder, only_safetensors=bool(use_safetensors)))
+        resolve_labels(config, weights)
 
         model = cls.hollow(config, **model_arguments)
         if model.base_model is not model and model.needs_initialising(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from ..checkpoints.config import choice, number, whole
+from ..checkpoints.config_fields import choice, integer, number
 from ..checkpoints.keymap import KeyMap
 from ..errors import ConfigError, InputError
 from ..nn.linear import Linear
@@ -29,15 +29,15 @@ class RNNConfig(Seq2SeqConfig):
 
     model_type = "rnn"
 
-    vocab_size: int = whole(10000)  # of the target
-    hidden_size: int = whole(256)
-    num_hidden_layers: int = whole(2, high=100)  # of the encoder, and of the decoder
+    vocab_size: int = integer(10000)  # of the target
+    hidden_size: int = integer(256)
+    num_hidden_layers: int = integer(2, high=100)  # of the encoder, and of the decoder
     cell: str = choice("gru", ("gru", "lstm"))
     attention: str = choice("bahdanau", ATTENTIONS)
     encoder_type: str = choice("recurrent", ("recurrent", "convolutional"))
-    kernel_size: int = whole(3)  # words that a convolution sees at once
+    kernel_size: int = integer(3)  # words that a convolution sees at once
     hidden_dropout_prob: float = number(0.1, 0, 1)
-    max_position_embeddings: int = whole(5000)
+    max_position_embeddings: int = integer(5000)
     initializer_range: float = number(0.1, 0, 1e6)
 
     def validate(self) -> None:

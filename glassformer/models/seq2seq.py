@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checkpoints.config import PretrainedConfig, flag, whole
+from ..checkpoints.config_fields import boolean, integer
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ConfigError, InputError
 from ..nn.loss import IGNORED, label_loss
 from ..nn.mask import check_tensor
@@ -26,13 +27,13 @@ from .outputs import BaseModelOutput, BodyOutput, Seq2SeqLMOutput
 class Seq2SeqConfig(PretrainedConfig):
     """What every encoder-decoder is told about its words."""
 
-    vocab_size: int = whole(30000)  # of the target
-    source_vocab_size: int | None = whole(None, optional=True)  # None: as many as the target's
+    vocab_size: int = integer(30000)  # of the target
+    source_vocab_size: int | None = integer(None, optional=True)  # None: as many as the target's
     _: KW_ONLY
-    share_embeddings: bool = flag(True)  # one table of vectors for source and target
-    output_bias: bool = flag(False)
-    is_encoder_decoder: bool = flag(True)
-    decoder_start_token_id: int | None = whole(None, low=0, optional=True)
+    share_embeddings: bool = boolean(True)  # one table of vectors for source and target
+    output_bias: bool = boolean(False)
+    is_encoder_decoder: bool = boolean(True)
+    decoder_start_token_id: int | None = integer(None, low=0, optional=True)
 
     def validate(self) -> None:
         if self.share_embeddings and self.source_words != self.vocab_size:

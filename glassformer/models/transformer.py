@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from torch import nn
 
-from ..checkpoints.config import choice, flag, number, whole
+from ..checkpoints.config_fields import boolean, choice, integer, number
 from ..checkpoints.keymap import KeyMap
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
@@ -27,20 +27,20 @@ class TransformerConfig(Seq2SeqConfig):
 
     model_type = "transformer"
 
-    vocab_size: int = whole(37000)  # of the target
-    hidden_size: int = whole(512)
-    num_hidden_layers: int = whole(6, high=10_000)  # of the encoder
-    num_decoder_layers: int | None = whole(None, high=10_000, optional=True)  # None: as many as the encoder's
-    num_attention_heads: int = whole(8)
-    intermediate_size: int = whole(2048)
+    vocab_size: int = integer(37000)  # of the target
+    hidden_size: int = integer(512)
+    num_hidden_layers: int = integer(6, high=10_000)  # of the encoder
+    num_decoder_layers: int | None = integer(None, high=10_000, optional=True)  # None: as many as the encoder's
+    num_attention_heads: int = integer(8)
+    intermediate_size: int = integer(2048)
     hidden_act: str = choice("relu", ACTIVATIONS)
     hidden_dropout_prob: float = number(0.1, 0, 1)
     attention_probs_dropout_prob: float = number(0.1, 0, 1)
-    max_position_embeddings: int = whole(5000)
+    max_position_embeddings: int = integer(5000)
     layer_norm_eps: float = number(1e-5, 0, 1)
     _: KW_ONLY
     position_embedding_type: str = choice("sinusoidal", POSITIONS)
-    norm_first: bool = flag(False)
+    norm_first: bool = boolean(False)
 
     def validate(self) -> None:
         super().validate()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.config import PretrainedConfig
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..registry import head_of
 
 KEPT = 256  # values of a parameter

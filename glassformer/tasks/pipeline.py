@@ -11,8 +11,13 @@ from typing import Any
 
 import torch
 
-from ..checkpoints.habits import MODEL_HABITS, TOKENIZER_HABITS, Habit, settle_habits
 from ..checkpoints.hub import find_folder
+from ..checkpoints.ignored_arguments import (
+    IGNORED_BY_MODELS,
+    IGNORED_BY_TOKENIZERS,
+    IgnoredArgument,
+    resolve_ignored_arguments,
+)
 from ..data.readers import Rows, read_rows
 from ..data.sources import FORMAT_OF
 from ..errors import InputError, refuse_unknown
@@ -31,10 +36,10 @@ from .text_task import TextTask
 
 log = logging.getLogger("glassformer")
 
-HABITS = {
-    **MODEL_HABITS,
-    **TOKENIZER_HABITS,
-    "framework": Habit((None, "pt"), "all models are torch's"),
+IGNORED_ARGUMENTS = {
+    **IGNORED_BY_MODELS,
+    **IGNORED_BY_TOKENIZERS,
+    "framework": IgnoredArgument((None, "pt"), "all models are torch's"),
 }
 
 
@@ -173,7 +178,7 @@ def pipeline(
 
     >>> pipe = pipeline("text-classification", model="./sst2/", device="cpu")        # doctest: +SKIP
     """
-    options["token"] = settle_habits(options, "pipeline", options.get("token"), HABITS)
+    options["token"] = resolve_ignored_arguments(options, "pipeline", options.get("token"), IGNORED_ARGUMENTS)
     hub = {name: options.pop(name) for name in HUB_ARGUMENTS if name in options}
     if model is None:
         if task is not None:
@@ -191,7 +196,7 @@ def pipeline(
         kind = task_class(task or task_of_folder(model, hub))
     known = [*kind.option_names(), *HUB_ARGUMENTS, "device", "dtype", "torch_dtype", "device_map"]
     known += ["batch_size", "model_kwargs"]
-    refuse_unknown(options, ["task", "model", "tokenizer", *known, *HABITS], f"pipeline({kind.name!r})")
+    refuse_unknown(options, ["task", "model", "tokenizer", *known, *IGNORED_ARGUMENTS], f"pipeline({kind.name!r})")
     if loaded:
         if any(each is not None for each in (dtype, torch_dtype, device_map)) or model_kwargs:
             raise InputError("dtype, device_map and model_kwargs are for loading, and the model is loaded already")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..checkpoints.config import PretrainedConfig
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..data.labels import find_label
 from ..errors import InputError, nearest
 from ..nn.loss import summed_label_loss, text_loss

@@ -38,17 +38,17 @@ class AutoTokenizer:
         cls, pretrained_model_name_or_path: str | PathLike[str], **settings: Any
     ) -> PreTrainedTokenizer:
         """The tokenizer of a folder or a hub name; settings as for the class it turns out to be."""
-        from ..checkpoints.habits import TOKENIZER_HABITS, settle_habits
+        from ..checkpoints.ignored_arguments import IGNORED_BY_TOKENIZERS, resolve_ignored_arguments
 
         owner = "AutoTokenizer.from_pretrained"
-        settings["token"] = settle_habits(settings, owner, settings.get("token"), TOKENIZER_HABITS)
+        settings["token"] = resolve_ignored_arguments(settings, owner, settings.get("token"), IGNORED_BY_TOKENIZERS)
         hub = {name: settings[name] for name in HUB if name in settings}
         names = {name for kind in set(CLASSES.values()) for name in kind.vocab_files_names.values()}
         path = find(
             pretrained_model_name_or_path, (*sorted(names), ENGINE, CONFIG, SPECIAL, ADDED, "config.json"), **hub
         )
         kind = class_of(path)
-        refuse_unknown(settings, [*kind._settings(), *HUB, *TOKENIZER_HABITS], owner)
+        refuse_unknown(settings, [*kind._settings(), *HUB, *IGNORED_BY_TOKENIZERS], owner)
         own = {name: value for name, value in settings.items() if name not in HUB}
         made = kind.from_pretrained(path, **own)
         made.name_or_path = str(pretrained_model_name_or_path)

@@ -1,4 +1,4 @@
-"""Loading is strict: one error that names every wrong weight, and a plain word on whatever had to be decided."""
+"""Loading is strict: one error that names every wrong weight, and a report of whatever had to be decided."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_more_layers_than_the_file(folder):
         BertModel.from_pretrained(folder, num_hidden_layers=4)
 
 
-def test_tolerated_weights_are_drawn_and_said(folder, caplog):
+def test_tolerated_weights_are_initialised_and_reported(folder, caplog):
     change(folder, **{QUERY: None})
     model = BertModel.from_pretrained(folder, tolerate=["encoder.layer.1.*"])
     assert model.load_report.tolerated == ["encoder.layer.1.attention.self.query.weight"]
@@ -93,7 +93,7 @@ def test_tolerated_weights_are_drawn_and_said(folder, caplog):
     assert model(IDS)[0].isfinite().all()
 
 
-def test_missing_head_is_drawn_said_and_remembered(folder, caplog):
+def test_a_missing_head_is_initialised_reported_and_remembered(folder, caplog):
     model = BertForSequenceClassification.from_pretrained(folder, num_labels=3)
     assert model.load_report.initialised == ["classifier"]
     assert "no trained classifier" in caplog.text
@@ -102,7 +102,7 @@ def test_missing_head_is_drawn_said_and_remembered(folder, caplog):
     assert len(caplog.records) == 1
 
 
-def test_half_a_head_is_an_error(folder):
+def test_an_incomplete_head_is_an_error(folder):
     change(folder, **{"cls.predictions.transform.dense.bias": None})
     with pytest.raises(WeightsError, match=r"transform\.dense\.bias: missing"):
         BertForMaskedLM.from_pretrained(folder)
@@ -157,7 +157,7 @@ def test_old_names_and_leftovers(folder):
         BertForPreTraining.from_pretrained(folder)
 
 
-def test_labels_are_settled_by_the_weights(tmp_path, caplog):
+def test_the_weights_decide_the_number_of_labels(tmp_path, caplog):
     BertForSequenceClassification(tiny_bert(num_labels=3)).save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     config.update(num_labels=3, id2label={"0": "a", "1": "b"})
@@ -170,7 +170,7 @@ def test_labels_are_settled_by_the_weights(tmp_path, caplog):
     assert BertForSequenceClassification.from_pretrained(tmp_path).config.id2label == {0: "a", 1: "b", 2: "c"}
 
 
-def test_token_ids_beyond_the_vocabulary_are_harmless_and_said(tmp_path, caplog):
+def test_token_ids_beyond_the_vocabulary_are_harmless_and_reported(tmp_path, caplog):
     BertModel(tiny_bert()).save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "pad_token_id": 999, "bos_token_id": 30521}))
@@ -202,7 +202,7 @@ def test_types(tmp_path, dtype):
         BertModel.from_pretrained(tmp_path, dtype="float33")
 
 
-def test_load_draws_no_random_numbers_and_is_ready(folder):
+def test_a_load_uses_no_random_numbers_and_is_ready(folder):
     torch.manual_seed(5)
     before = torch.get_rng_state()
     model = BertForPreTraining.from_pretrained(folder)
@@ -257,17 +257,17 @@ def test_loads_deterministically_into_every_class(folder):
 
 def test_a_head_of_another_size_names_the_way_out(folder, caplog):
     BertForSequenceClassification.from_pretrained(folder).save_pretrained(folder)
-    with pytest.raises(WeightsError, match="ignore_mismatched_sizes=True draws them anew"):
+    with pytest.raises(WeightsError, match="ignore_mismatched_sizes=True initialises them anew"):
         BertForSequenceClassification.from_pretrained(folder, num_labels=5)
     caplog.clear()
     BertForSequenceClassification.from_pretrained(folder, num_labels=5, ignore_mismatched_sizes=True)
-    assert "classifier.bias: shape [2] in the file, [5] in the model; it is drawn anew" in caplog.text
+    assert "classifier.bias: shape [2] in the file, [5] in the model; it is initialised anew" in caplog.text
     with pytest.raises(WeightsError) as caught:
         BertForSequenceClassification.from_pretrained(folder, num_labels=5, vocab_size=7)
     assert "ignore_mismatched_sizes" not in str(caught.value)
 
 
-def test_a_head_that_fits_by_shape_alone_is_told(folder, caplog):
+def test_a_head_that_fits_by_shape_alone_is_reported(folder, caplog):
     model = BertForSequenceClassification.from_pretrained(folder)
     model.classifier.weight.data += 1  # it learns
     model.save_pretrained(folder)

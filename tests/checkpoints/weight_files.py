@@ -60,6 +60,6 @@ def memory_growth(call) -> int:
         Path("/proc/self/clear_refs").write_text("5")  # forget the earlier peak
         before = read("VmRSS")
     except OSError:
-        pytest.skip("this system does not tell the peak of memory")
+        pytest.skip("this system does not report the peak of memory")
     call()
     return read("VmHWM") - before

@@ -10,7 +10,7 @@ import torch
 
 import glassformer
 from glassformer import PreTrainedModel
-from glassformer.checkpoints.config import PretrainedConfig
+from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import glassformer
 from glassformer import PreTrainedModel
-from glassformer.checkpoints.config import PretrainedConfig
+from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
 
 @dataclass(frozen=True)

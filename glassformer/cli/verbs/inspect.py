@@ -19,7 +19,7 @@ from ..output.terminal import print_json
 if TYPE_CHECKING:
     from torch import nn
 
-    from ...checkpoints.config import PretrainedConfig
+    from ...checkpoints.pretrained_config import PretrainedConfig
     from ...checkpoints.weights import Weights
     from ...models.base import PreTrainedModel
 
@@ -62,10 +62,10 @@ def inspect(
 
 def inspect_checkpoint(name: str) -> Inspection:
     """Everything about a folder that can be known without reading weights."""
-    from ...checkpoints.config import CONFIG_FILE
     from ...checkpoints.hub import find_folder
+    from ...checkpoints.key_prefixes import without_wrapper_prefix, wrapper_prefix_notes
+    from ...checkpoints.pretrained_config import CONFIG_FILE
     from ...checkpoints.weights import ENTRIES, open_weights
-    from ...checkpoints.wrapped import unwrapped, wrapper_notes
 
     folder = find_folder(name, files=(), local_files_only=True)
     found = Inspection(folder, files_of(folder))
@@ -73,8 +73,8 @@ def inspect_checkpoint(name: str) -> Inspection:
     if any(os.path.lexists(folder / entry) for entry in ENTRIES):
         weights = open_weights(folder)
         note_weights(found, weights)
-        weights = unwrapped(weights)
-        found.notes += wrapper_notes(weights)
+        weights = without_wrapper_prefix(weights)
+        found.notes += wrapper_prefix_notes(weights)
     if not os.path.lexists(folder / CONFIG_FILE):
         if weights is None:
             held = f"it has {some(list(found.files))}" if found.files else "it is empty"
@@ -139,12 +139,12 @@ def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
 
 
 def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
-    from ...checkpoints.load import settle_labels
+    from ...checkpoints.load import resolve_labels
     from ...models.auto import AUTO_CLASSES, AutoModel
     from ...registry import ARCHITECTURES
 
     if weights is not None:
-        settle_labels(config, weights)
+        resolve_labels(config, weights)
         found.config["num_labels"] = config.num_labels
     body_class = AutoModel.model_class(config)
     kinds = {AUTO_CLASSES[head].model_class(config) for head in ARCHITECTURES[config.model_type].classes}
@@ -188,7 +188,7 @@ def logs_silenced() -> Iterator[None]:
 
 def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTrainedModel], weights: Weights) -> None:
     """Hold what the files have against what each class needs."""
-    from ...checkpoints.wrapped import hint_at_prefix
+    from ...checkpoints.key_prefixes import hint_at_prefix
 
     keymap = body.keymap
     places, _ = keymap.read(weights.names(), prefixed=False)

@@ -64,11 +64,11 @@ class PretrainedFiles(SpecialTokens):
 
         Settings given here win over those in the files: `from_pretrained(folder, do_lower_case=False)`.
         """
-        from ...checkpoints.habits import TOKENIZER_HABITS, settle_habits
+        from ...checkpoints.ignored_arguments import IGNORED_BY_TOKENIZERS, resolve_ignored_arguments
 
         owner, valid = f"{cls.__name__}.from_pretrained", cls._settings()
-        token = settle_habits(settings, owner, token, TOKENIZER_HABITS)
-        refuse_unknown(settings, [*valid, *HUB, *TOKENIZER_HABITS], owner)
+        token = resolve_ignored_arguments(settings, owner, token, IGNORED_BY_TOKENIZERS)
+        refuse_unknown(settings, [*valid, *HUB, *IGNORED_BY_TOKENIZERS], owner)
         path = find(
             pretrained_model_name_or_path,
             (*cls.vocab_files_names.values(), ENGINE, CONFIG, SPECIAL, ADDED),

@@ -6,18 +6,26 @@ import copy
 import dataclasses
 import difflib
 import json
-import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ..errors import ArgumentError, ConfigError, nearest
-from .files import make_folder, read_json, write_atomically
-from .habits import settle_habits
-from .hub import CONFIG_FILES, find_folder
-
-log = logging.getLogger("glassformer")
+from .config_fields import (
+    accepts_none,
+    boolean,
+    check_label_ids,
+    check_labels,
+    check_of,
+    check_pruned_heads,
+    checked,
+    choice,
+    integer,
+    typed,
+)
+from .config_file import ConfigFile
+from .files import make_folder, write_atomically
 
 CONFIG_FILE = "config.json"
 
@@ -38,102 +46,8 @@ def is_switched_off(value: object) -> bool:
     return value is None or value is False or value in (0, "", [], {})
 
 
-# A check takes the field's name and value and returns the value to keep, or raises ConfigError.
-Check = Callable[[str, Any], Any]
-
-
-def whole(default: int | None, low: int = 1, high: int = 2**31 - 1, optional: bool = False) -> Any:
-    """A whole number between `low` and `high`."""
-
-    def check(name: str, value: Any) -> int | None:
-        if value is None and optional:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ConfigError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
-        return value
-
-    return field(default=default, metadata={"check": check})
-
-
-def number(default: float | None, low: float, high: float, optional: bool = False) -> Any:
-    """A number between `low` and `high`."""
-
-    def check(name: str, value: Any) -> float | None:
-        if value is None and optional:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-            raise ConfigError(f"{name} must be a number from {low} to {high}, got {value!r}")
-        return value
-
-    return field(default=default, metadata={"check": check})
-
-
-def flag(default: bool) -> Any:
-    """True or False."""
-
-    def check(name: str, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise ConfigError(f"{name} must be true or false, got {value!r}")
-        return value
-
-    return field(default=default, metadata={"check": check})
-
-
-def choice(default: str | None, accepted: Collection[str | None]) -> Any:
-    """One of the `accepted` words."""
-
-    def check(name: str, value: Any) -> str | None:
-        if not isinstance(value, (str, type(None))) or value not in accepted:
-            words = ", ".join(str(word) for word in accepted)
-            raise ConfigError(f"{name} must be one of {words}; got {value!r}")
-        return value
-
-    return field(default=default, metadata={"check": check})
-
-
-def kept(default: Any, kinds: type | tuple[type, ...]) -> Any:
-    """A value that no computation reads, or None."""
-
-    def check(name: str, value: Any) -> Any:
-        if value is not None and not isinstance(value, kinds):
-            raise ConfigError(f"{name} cannot be {value!r}")
-        return value
-
-    return field(default=default, metadata={"check": check})
-
-
-def check_labels(name: str, value: Any) -> dict[int, str] | None:
-    if value is None:
-        return None
-    try:
-        return {int(key): str(label) for key, label in value.items()}
-    except (AttributeError, TypeError, ValueError):
-        raise ConfigError(f"{name} must map whole numbers to names, got {value!r}") from None
-
-
-def check_label_ids(name: str, value: Any) -> dict[str, int] | None:
-    if value is None:
-        return None
-    try:
-        return {str(label): int(key) for label, key in value.items()}
-    except (AttributeError, TypeError, ValueError):
-        raise ConfigError(f"{name} must map names to whole numbers, got {value!r}") from None
-
-
-def check_pruned_heads(name: str, value: Any) -> dict[int, list[int]]:
-    try:
-        return {int(layer): sorted({int(head) for head in heads}) for layer, heads in (value or {}).items()}
-    except (AttributeError, TypeError, ValueError):
-        raise ConfigError(f"{name} must map layers to lists of heads, got {value!r}") from None
-
-
-def checked_by(check: Check) -> Any:
-    """A value that is None until something better is known."""
-    return field(default=None, metadata={"check": check})
-
-
-class Translated(type):
-    """Lets a config be made with its files' names too, and a name that is no field raise with the nearest one."""
+class ConfigMeta(type):
+    """Lets a config be made with its files' names too; a name that is no field raises, with the nearest field."""
 
     FILE_NAMES: Mapping[str, str]
     field_names: Callable[[], list[str]]
@@ -150,47 +64,39 @@ class Translated(type):
         return super().__call__(*args, **ours)
 
 
-def takes_none(spec: dataclasses.Field) -> bool:
-    """Whether None says something of a field, and is not only the lack of a value."""
-    try:
-        spec.metadata.get("check", lambda name, value: value)(spec.name, None)
-    except ConfigError:
-        return False
-    return True
-
-
 @dataclass(repr=False, eq=False, kw_only=True)
-class PretrainedConfig(metaclass=Translated):
+class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     """The fields that every architecture has."""
 
+    FILE: ClassVar[str] = CONFIG_FILE
     model_type: ClassVar[str] = ""
     FILE_NAMES: ClassVar[Mapping[str, str]] = {}  # names used in this architecture's files -> ours
 
-    output_attentions: bool = flag(False)
-    output_hidden_states: bool = flag(False)
-    return_dict: bool = flag(True)
-    num_labels: int = whole(2, high=100_000)
-    id2label: dict[int, str] = checked_by(check_labels)  # never None once the config is made, nor is label2id
-    label2id: dict[str, int] = checked_by(check_label_ids)
+    output_attentions: bool = boolean(False)
+    output_hidden_states: bool = boolean(False)
+    return_dict: bool = boolean(True)
+    num_labels: int = integer(2, high=100_000)
+    id2label: dict[int, str] = checked(None, check_labels)  # never None once the config is made, nor is label2id
+    label2id: dict[str, int] = checked(None, check_label_ids)
     problem_type: str | None = choice(
         None, (None, "regression", "single_label_classification", "multi_label_classification")
     )
     pruned_heads: dict[int, list[int]] = field(default_factory=dict, metadata={"check": check_pruned_heads})
     pruned_cross_heads: dict[int, list[int]] = field(default_factory=dict, metadata={"check": check_pruned_heads})
-    tie_word_embeddings: bool = flag(True)
-    is_decoder: bool = flag(False)
-    is_encoder_decoder: bool = flag(False)
-    add_cross_attention: bool = flag(False)
-    chunk_size_feed_forward: int = whole(0, low=0)
-    pad_token_id: int | None = whole(None, low=0, optional=True)
-    bos_token_id: int | None = whole(None, low=0, optional=True)
-    eos_token_id: int | list[int] | None = kept(None, (int, list))
-    architectures: list[str] | None = kept(None, list)
-    tokenizer_class: str | None = kept(None, str)
-    task_specific_params: dict | None = kept(None, dict)
-    finetuning_task: str | None = kept(None, str)
-    torch_dtype: str | None = kept(None, str)
-    name_or_path: str = kept("", str)
+    tie_word_embeddings: bool = boolean(True)
+    is_decoder: bool = boolean(False)
+    is_encoder_decoder: bool = boolean(False)
+    add_cross_attention: bool = boolean(False)
+    chunk_size_feed_forward: int = integer(0, low=0)
+    pad_token_id: int | None = integer(None, low=0, optional=True)
+    bos_token_id: int | None = integer(None, low=0, optional=True)
+    eos_token_id: int | list[int] | None = typed(None, (int, list))
+    architectures: list[str] | None = typed(None, list)
+    tokenizer_class: str | None = typed(None, str)
+    task_specific_params: dict | None = typed(None, dict)
+    finetuning_task: str | None = typed(None, str)
+    torch_dtype: str | None = typed(None, str)
+    name_or_path: str = typed("", str)
 
     def __post_init__(self) -> None:
         self.__dict__["extra"] = {}  # keys of the file that nothing here reads
@@ -211,9 +117,8 @@ class PretrainedConfig(metaclass=Translated):
         name = self.FILE_NAMES.get(name, name)
         if name not in (known := self.field_names()):
             raise ConfigError(f"{type(self).__name__} has no field {name!r}{nearest(name, known)}")
-        check = type(self).__dataclass_fields__[name].metadata.get("check")
-        super().__setattr__(name, check(name, value) if check else value)
-        if "extra" not in self.__dict__:  # still being made
+        super().__setattr__(name, check_of(type(self).__dataclass_fields__[name])(name, value))
+        if "extra" not in self.__dict__:  # still being initialised
             return
         if (name == "num_labels" and value != len(self.id2label)) or (name == "id2label" and value is None):
             self._name_labels()
@@ -239,10 +144,6 @@ class PretrainedConfig(metaclass=Translated):
     def _number_labels(self) -> None:
         self.__dict__["label2id"] = {label: i for i, label in self.id2label.items()}
 
-    @classmethod
-    def field_names(cls) -> list[str]:
-        return [spec.name for spec in dataclasses.fields(cls)]
-
     @property
     def use_return_dict(self) -> bool:
         return self.return_dict
@@ -257,7 +158,7 @@ class PretrainedConfig(metaclass=Translated):
             raise ConfigError(f"model_type is {values['model_type']!r}, but {cls.__name__} reads {cls.model_type!r}")
         for key in CODE_KEYS:
             if not is_switched_off(values.get(key)):
-                raise ConfigError(f"{key} asks to run code that came with the checkpoint; that is never done")
+                raise ConfigError(f"{key} would run code that came with the checkpoint; that is never done")
         known = {spec.name: spec for spec in dataclasses.fields(cls)}
         values.pop("model_type", None)
         values["name_or_path"] = values.pop("_name_or_path", values.get("name_or_path")) or ""
@@ -274,53 +175,20 @@ class PretrainedConfig(metaclass=Translated):
                 if close:
                     raise ConfigError(f"config key {key!r} is not known, did you mean {close[0]!r}?")
                 extra[key] = value
-            elif value is None and not takes_none(known[name]):
+            elif value is None and not accepts_none(known[name]):
                 continue  # a null stands for the default
             else:
                 ours[name] = value
         labels = ours.get("id2label")
         if isinstance(labels, Mapping) and labels and "num_labels" in ours and len(labels) != ours["num_labels"]:
-            extra["num_labels_in_file"] = ours.pop("num_labels")  # settled when the weights are seen
+            extra["num_labels_in_file"] = ours.pop("num_labels")  # resolved by the weights' own shapes
         config = cls(**ours)
         config.extra.update(extra)
         config.update(fields)
         return config
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        name_or_path: str | Path,
-        *,
-        cache_dir: str | Path | None = None,
-        revision: str | None = None,
-        token: str | bool | None = None,
-        local_files_only: bool = False,
-        endpoint: str | list[str] | None = None,
-        **fields: Any,
-    ) -> PretrainedConfig:
-        """Read the configuration of a folder or a hub name; further keywords are fields to set.
-
-        >>> BertConfig.from_pretrained("./bert-base-uncased/", output_attentions=True)  # doctest: +SKIP
-        """
-        token = settle_habits(fields, f"{cls.__name__}.from_pretrained", token)
-        folder = find_folder(
-            name_or_path,
-            files=CONFIG_FILES,
-            cache_dir=cache_dir,
-            revision=revision,
-            token=token,
-            local_files_only=local_files_only,
-            endpoint=endpoint,
-        )
-        path = folder if folder.is_file() else folder / CONFIG_FILE
-        if not path.exists():
-            raise ConfigError(f"{folder} holds no {CONFIG_FILE}")
-        try:
-            config = cls.from_dict(read_json(path), **fields)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from None
-        config.name_or_path = str(name_or_path)
-        return config
+    def record_source(self, name_or_path: str | Path) -> None:
+        self.name_or_path = str(name_or_path)
 
     def update(self, fields: Mapping[str, Any]) -> None:
         """Set several fields; a name that is no field raises and suggests."""
@@ -353,7 +221,7 @@ class PretrainedConfig(metaclass=Translated):
                 del values[name]
         if labels_are_plain and self.num_labels == PretrainedConfig.num_labels:
             values.pop("id2label", None), values.pop("label2id", None)
-        values.pop("num_labels", None)  # id2label says it
+        values.pop("num_labels", None)  # id2label implies it
         values.pop("num_labels_in_file", None)
         if not values["_name_or_path"]:
             del values["_name_or_path"]
@@ -382,7 +250,7 @@ class PretrainedConfig(metaclass=Translated):
     __hash__ = None  # type: ignore[assignment]
 
 
-def settle_config(
+def resolve_config(
     kind: type[PretrainedConfig],
     given: PretrainedConfig | str | Path | None,
     folder: Path,

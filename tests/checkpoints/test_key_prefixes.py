@@ -1,4 +1,4 @@
-"""Weights whose names begin with something else: a wrapper's mark is read through, another module's name is told."""
+"""Weights whose names have a prefix: a wrapper's is removed, that of another module is reported."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from glassformer import BertForSequenceClassification, BertModel, WeightsError
+from glassformer.checkpoints.key_prefixes import without_wrapper_prefix
 from glassformer.checkpoints.weights import open_weights
-from glassformer.checkpoints.wrapped import unwrapped
 from glassformer.cli.main import main
 
 from ..models.architectures import tiny_bert
@@ -28,7 +28,7 @@ def rename(folder, before):
 
 
 @pytest.mark.parametrize("before", ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."])
-def test_a_wrapped_model_is_read_and_said(tmp_path, caplog, before):
+def test_a_wrappers_prefix_is_removed_and_reported(tmp_path, caplog, before):
     model = BertForSequenceClassification(tiny_bert())
     model.save_pretrained(tmp_path)
     rename(tmp_path, before)
@@ -47,11 +47,11 @@ def test_what_the_wrappers_of_torch_save(tmp_path):
     for wrapper in (torch.nn.DataParallel, torch.compile):
         torch.save(wrapper(model).state_dict(), tmp_path / "pytorch_model.bin")
         opened = open_weights(tmp_path)
-        assert unwrapped(opened).names() == list(model.state_dict()) != opened.names()
+        assert without_wrapper_prefix(opened).names() == list(model.state_dict()) != opened.names()
         assert are_equal(BertModel.from_pretrained(tmp_path), model)
 
 
-def test_one_name_without_the_mark_and_nothing_is_read_through(tmp_path):
+def test_one_name_without_the_prefix_and_nothing_is_removed(tmp_path):
     BertModel(tiny_bert()).save_pretrained(tmp_path)
     rename(tmp_path, "module.")
     tensors = load_file(tmp_path / "model.safetensors")
@@ -61,7 +61,7 @@ def test_one_name_without_the_mark_and_nothing_is_read_through(tmp_path):
 
 
 @pytest.mark.parametrize("before", ["model.", "net.encoder_model."])
-def test_the_name_of_an_outer_module_is_told(tmp_path, before, capsys):
+def test_the_prefix_of_an_outer_module_is_reported(tmp_path, before, capsys):
     BertForSequenceClassification(tiny_bert()).save_pretrained(tmp_path)
     rename(tmp_path, before)
     with pytest.raises(WeightsError) as caught:
@@ -84,7 +84,7 @@ def test_other_faults_bring_no_hint(tmp_path):
         BertModel.from_pretrained(tmp_path)
 
 
-def test_inspecting_a_wrapped_model(tmp_path, capsys):
+def test_inspecting_a_model_saved_in_a_wrapper(tmp_path, capsys):
     BertModel(tiny_bert()).save_pretrained(tmp_path)
     rename(tmp_path, "module.")
     assert main(["inspect", str(tmp_path)]) == 0

@@ -1,4 +1,4 @@
-"""What people pass to from_pretrained by habit: taken where it changes nothing, else refused with the reason."""
+"""Arguments of other libraries that have no effect here: accepted where they change nothing, else refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load(name, folder, **arguments):
 
 
 @pytest.mark.parametrize("name", EVERYWHERE)
-def test_idle_arguments_are_taken(folder, name):
+def test_values_that_change_nothing_are_accepted(folder, name):
     for value in (None, False):
         load(name, folder, force_download=value, resume_download=value, trust_remote_code=value)
     load(name, folder, resume_download=True, proxies={}, mirror=None, use_auth_token="secret")
@@ -77,7 +77,7 @@ def test_only_safetensors(folder, tmp_path):
     load("BertModel", folder).save_pretrained(tmp_path, safe_serialization=False)
     for name in MODELS:
         assert load(name, tmp_path, use_safetensors=False).load_report.unused == []
-        with pytest.raises(CheckpointError, match=r"only as pytorch_model\.bin, and safetensors are asked for"):
+        with pytest.raises(CheckpointError, match=r"only as pytorch_model\.bin, and safetensors are required"):
             load(name, tmp_path, use_safetensors=True)
 
 

@@ -1,0 +1,119 @@
+"""Fields of a configuration: dataclass fields, each with the check that a value must pass.
+
+A check takes the field's name and value and returns the value to store, or raises ConfigError.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+from dataclasses import field
+from typing import Any
+
+from ..errors import ConfigError
+
+Check = Callable[[str, Any], Any]
+
+
+def checked(default: Any, check: Check) -> Any:
+    """A field whose values pass `check`; its default is not checked."""
+    return field(default=default, metadata={"check": check})
+
+
+def check_of(spec: dataclasses.Field) -> Check:
+    """The check of a field; one that was declared without takes every value."""
+    return spec.metadata.get("check", lambda name, value: value)
+
+
+def accepts_none(spec: dataclasses.Field) -> bool:
+    """Whether None is a value of a field, and not only the lack of one."""
+    try:
+        check_of(spec)(spec.name, None)
+    except ConfigError:
+        return False
+    return True
+
+
+def integer(default: int | None, low: int = 1, high: int = 2**31 - 1, optional: bool = False) -> Any:
+    """An integer between `low` and `high`."""
+
+    def check(name: str, value: Any) -> int | None:
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ConfigError(f"{name} must be an integer from {low} to {high}, got {value!r}")
+        return value
+
+    return checked(default, check)
+
+
+def number(default: float | None, low: float, high: float, optional: bool = False) -> Any:
+    """A number between `low` and `high`."""
+
+    def check(name: str, value: Any) -> float | None:
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            raise ConfigError(f"{name} must be a number from {low} to {high}, got {value!r}")
+        return value
+
+    return checked(default, check)
+
+
+def boolean(default: bool) -> Any:
+    """True or False."""
+
+    def check(name: str, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} must be true or false, got {value!r}")
+        return value
+
+    return checked(default, check)
+
+
+def choice(default: str | None, accepted: Collection[str | None]) -> Any:
+    """One of the `accepted` strings."""
+
+    def check(name: str, value: Any) -> str | None:
+        if not isinstance(value, (str, type(None))) or value not in accepted:
+            words = ", ".join(str(word) for word in accepted)
+            raise ConfigError(f"{name} must be one of {words}; got {value!r}")
+        return value
+
+    return checked(default, check)
+
+
+def typed(default: Any, types: type | tuple[type, ...]) -> Any:
+    """A value of one of these types, or None, that no computation reads."""
+
+    def check(name: str, value: Any) -> Any:
+        if value is not None and not isinstance(value, types):
+            raise ConfigError(f"{name} cannot be {value!r}")
+        return value
+
+    return checked(default, check)
+
+
+def check_labels(name: str, value: Any) -> dict[int, str] | None:
+    if value is None:
+        return None
+    try:
+        return {int(key): str(label) for key, label in value.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(f"{name} must map integers to names, got {value!r}") from None
+
+
+def check_label_ids(name: str, value: Any) -> dict[str, int] | None:
+    if value is None:
+        return None
+    try:
+        return {str(label): int(key) for label, key in value.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(f"{name} must map names to integers, got {value!r}") from None
+
+
+def check_pruned_heads(name: str, value: Any) -> dict[int, list[int]]:
+    try:
+        return {int(layer): sorted({int(head) for head in heads}) for layer, heads in (value or {}).items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(f"{name} must map layers to lists of heads, got {value!r}") from None
