@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,7 +56,7 @@ class Unfilled(TorchFunctionMode):
 
 def is_finite(tensor: Tensor) -> bool:
     """Whether every value is finite; a sum is much cheaper than a look at each value and decides nearly all cases."""
-    if not tensor.is_floating_point() or bool(tensor.sum().isfinite()):
+    if not tensor.is_floating_point() or math.isfinite(tensor.sum().item()):
         return True
     return bool(tensor.isfinite().all())
 
@@ -193,9 +194,10 @@ def load_weights(
                 faults.append(f"{file_name}: differs from {plan.sources[name].name}, which it repeats")
     refuse(sorted(faults), weights)
 
+    modules = dict(model.named_modules(remove_duplicate=False))
     for name, tensor in ready.items():
         owner, _, leaf = name.rpartition(".")
-        module = model.get_submodule(owner)
+        module = modules[owner]
         old = getattr(module, leaf)
         is_parameter = isinstance(old, nn.Parameter)
         setattr(module, leaf, nn.Parameter(tensor, requires_grad=old.requires_grad) if is_parameter else tensor)
