@@ -24,7 +24,7 @@ PYTHON = (3, 10)
 PACKAGES = {  # what is needed: from this version on, and below that one
     "torch": ("2.6", None),
     "numpy": (None, None),
-    "safetensors": ("0.5", None),
+    "safetensors": ("0.8", None),
     "tokenizers": ("0.21", "0.24"),
     "huggingface_hub": ("0.30", None),
     "tyro": ("0.9", None),
