@@ -76,6 +76,7 @@ class BertPreTrainedModel(PreTrainedModel):
 class BertModel(BertPreTrainedModel, Body):
     """Tokens in, contextual vectors out.
 
+    >>> import torch
     >>> model = BertModel(BertConfig(hidden_size=24, num_hidden_layers=2, num_attention_heads=2, vocab_size=50))
     >>> out = model(torch.tensor([[2, 7, 3]]))
     >>> out.last_hidden_state.shape, out[1].shape
