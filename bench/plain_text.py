@@ -23,7 +23,7 @@ SHAPE = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "
 def measure(task: Task, rows: list, precision: torch.dtype | None) -> str:
     """Seconds of the processor for reading all rows, and for making and learning from a batch."""
     began = time.process_time()
-    batches = Batches(task, rows, tokens=TOKENS)
+    batches = Batches(task, rows, max_tokens=TOKENS)
     encoding = time.process_time() - began
     optimizer = AdamW(task.model.train().parameters(), lr=1e-4)
     making = learning = 0.0

@@ -73,12 +73,12 @@ def train_glassformer(case: str, folder: Path, texts: Path, steps: int) -> tuple
 
     class Timed(Trainer):
         def make_batches(self, rows, buffer):
-            return AsTheyCome(self.task, list(rows), tokens=ROWS * 128, rows_at_most=ROWS, seed=0)
+            return AsTheyCome(self.task, list(rows), max_tokens=ROWS * 128, max_rows=ROWS, seed=0)
 
-        def account(self, result):
+        def record_step(self, result):
             ends.append(time.perf_counter())
             losses.append(result.loss)
-            super().account(result)
+            super().record_step(result)
 
     ends, losses = [], []
     kind = MaskedLanguageModeling if case == "mlm" else TextClassification

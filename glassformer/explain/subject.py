@@ -123,7 +123,9 @@ class Subject:
             raise InputError("text and pair must be strings")
         if self.task is not None:
             source = self.encode_source(text)
-            target = self.task.words_of(pair) if pair else self.generate_target(source, MAX_TARGET, do_sample=False)
+            target = (
+                self.task.encode_target(pair) if pair else self.generate_target(source, MAX_TARGET, do_sample=False)
+            )
             return self.reading_of([self.model.start_token(), *target[:-1]], None, text, pair, source)
         if self.is_decoder:
             if pair:

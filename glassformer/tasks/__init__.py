@@ -1,1 +1,1 @@
-"""What a user wants: one file per task, and `pipeline()` that finds the right one."""
+"""One file per task, and `pipeline()`, which selects and loads one."""

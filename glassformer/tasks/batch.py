@@ -1,4 +1,4 @@
-"""Examples and batches: what a row becomes before a model reads it."""
+"""Examples and batches: encoded rows before and after collation."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..nn.loss import IGNORED
 
 
 @dataclass(frozen=True)
-class Ids:
-    """Ids that are an input as they are, with the segment of each if there are two."""
+class EncodedIds:
+    """A complete input given by its token ids, with token types if there are two segments."""
 
     tokens: Sequence[int] | np.ndarray
     segments: Sequence[int] | np.ndarray | None = None
     truncated: bool = False
 
     @classmethod
-    def compact(cls, tokens: Sequence[int], segments: Sequence[int], truncated: bool) -> Ids:
-        """Ids that are kept for long, in arrays of small numbers."""
+    def compact(cls, tokens: Sequence[int], segments: Sequence[int], truncated: bool) -> EncodedIds:
+        """Ids in arrays of small integers, for examples that stay in memory."""
         types = np.array(segments, dtype=np.int8)
         return cls(np.array(tokens, dtype=np.int32), types if types.any() else None, truncated)
 
@@ -32,20 +32,20 @@ class Ids:
         return len(self.tokens)
 
     def ids(self) -> list[int]:
-        return listed(self.tokens)
+        return as_list(self.tokens)
 
     def type_ids(self) -> list[int]:
-        return [0] * len(self.tokens) if self.segments is None else listed(self.segments)
+        return [0] * len(self.tokens) if self.segments is None else as_list(self.segments)
 
 
 @dataclass(slots=True)
 class Example:
-    """One input of the model, without padding: a text, a pair, one window of a long one, or an image."""
+    """One input of the model, without padding: a text, a pair, one window of a long text, or an image."""
 
-    encoded: Any  # what the task's processor made of it: an `Encoded`, `Ids`, or an array of another kind of input
-    labels: dict[str, Any] = field(default_factory=dict)  # what the loss compares with, when the row states it
-    window: int = 0  # which of its row's windows or choices this is
-    row: int = 0  # which row it belongs to, counted by whoever makes the batches
+    encoded: Any  # the processor's result: an `Encoded`, `EncodedIds`, or an array of another kind of input
+    labels: dict[str, Any] = field(default_factory=dict)  # targets of the loss, if the row has them
+    window: int = 0  # its index among the windows or choices of its row
+    row: int = 0  # the index of its row, set by the caller that makes the batches
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -53,13 +53,13 @@ class Example:
 
 @dataclass
 class Batch:
-    """Examples as tensors, padded on the right; the models drop the padding at the door."""
+    """Examples as tensors, padded on the right; models remove the padding before they compute."""
 
     inputs: dict[str, Tensor]
     labels: dict[str, Tensor]
     examples: Sequence[Example]
-    counts: dict[str, int] = field(default_factory=dict)  # of each objective, how many values its sum is the sum of
-    positions: int = 0  # with the padding that the tensors hold and nobody computes
+    counts: dict[str, int] = field(default_factory=dict)  # for each objective, the number of targets in its sum
+    positions: int = 0  # tokens including the padding, which is never computed
 
     def to(self, device: torch.device) -> Batch:
         moved = [{name: tensor.to(device) for name, tensor in part.items()} for part in (self.inputs, self.labels)]
@@ -67,68 +67,67 @@ class Batch:
 
     @property
     def targets_count(self) -> int:
-        """What the sum of the first objective is divided by."""
+        """The number of targets of the first objective."""
         return next(iter(self.counts.values()), 0)
 
     def without_targets(self) -> Batch:
-        """The same inputs, of which nothing is learnt."""
+        """The same inputs, with all counts 0, so that they do not contribute to the loss."""
         return replace(self, counts=dict.fromkeys(self.counts, 0))
 
     @property
     def lengths(self) -> list[int]:
         return [len(example) for example in self.examples]
 
-    def by_length(self, laid_out: Tensor) -> list[Tensor]:
-        """B T ... -> for each example its own positions, on the host."""
-        return [row[:length] for row, length in zip(laid_out.cpu(), self.lengths, strict=True)]
+    def unpad(self, padded: Tensor) -> list[Tensor]:
+        """B T ... -> for each example its own positions, on the CPU."""
+        return [row[:length] for row, length in zip(padded.cpu(), self.lengths, strict=True)]
 
 
 def truncation_note(examples: Sequence[Example]) -> dict[str, bool]:
-    """What an answer says of texts that were cut for it: nothing if none was."""
+    """The entry that an answer has if a text was truncated for it."""
     return {"truncated": True} if any(example.encoded.truncated for example in examples) else {}
 
 
-def rows_at(body: Any, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """The vectors where `chosen` (B T) is true, in the order of the batch, and their places in B T."""
-    places = body.layout.pack(torch.arange(chosen.numel(), device=chosen.device).view_as(chosen))
-    wanted = body.layout.pack(chosen)
-    order = places[wanted].argsort()
-    return body.rows[wanted][order], places[wanted][order]
+def vectors_at(body: Any, selected: Tensor) -> tuple[Tensor, Tensor]:
+    """The hidden states where `selected` (B T) is true, in the order of the batch, and their indices in B T."""
+    indices = body.layout.pack(torch.arange(selected.numel(), device=selected.device).view_as(selected))
+    packed = body.layout.pack(selected)
+    order = indices[packed].argsort()
+    return body.rows[packed][order], indices[packed][order]
 
 
-def padded(rows: Sequence[Any], filler: int) -> Tensor:
-    """Rows of unequal length as one tensor, filled up on the right."""
+def pad_to_tensor(rows: Sequence[Any], padding: int) -> Tensor:
+    """Rows of unequal length as one tensor, padded on the right."""
     width = max(map(len, rows))
-    return torch.tensor([[*row, *[filler] * (width - len(row))] for row in rows])
+    return torch.tensor([[*row, *[padding] * (width - len(row))] for row in rows])
 
 
-def listed(values: Any) -> list[Any]:
-    """Numbers of an array or a list as a list."""
+def as_list(values: Any) -> list[Any]:
     return values.tolist() if isinstance(values, np.ndarray) else values
 
 
 def label_tensor(values: Sequence[Any]) -> Tensor:
-    """Labels of examples as a tensor; lists of them, one label for each position, are filled up with IGNORED."""
+    """Labels of examples as a tensor; lists with one label per position are padded with IGNORED."""
     if not isinstance(values[0], list | np.ndarray):
         return torch.tensor(values)
-    return padded([listed(each) for each in values], IGNORED)
+    return pad_to_tensor([as_list(each) for each in values], IGNORED)
 
 
 def compact_label(value: Any) -> Any:
-    """A label of every position as an array of small numbers; another label as it is."""
+    """One label per position as an array of small integers; any other label unchanged."""
     return np.array(value, dtype=np.int32) if isinstance(value, list) and value and type(value[0]) is int else value
 
 
-def grouped(examples: Sequence[Example], *values: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Values of examples, row by row, where a row is judged as a whole."""
-    sizes = group_sizes(examples)
+def split_by_row(examples: Sequence[Example], *values: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Values of examples grouped by row, for losses over all examples of a row."""
+    sizes = examples_per_row(examples)
     return zip(*(each.split(sizes) for each in values), strict=True)
 
 
-def group_sizes(examples: Sequence[Example]) -> list[int]:
+def examples_per_row(examples: Sequence[Example]) -> list[int]:
     """How many examples each row of a batch has.
 
-    >>> group_sizes([Example(None, window=0), Example(None, window=1), Example(None, window=0)])
+    >>> examples_per_row([Example(None, window=0), Example(None, window=1), Example(None, window=0)])
     [2, 1]
     """
     sizes: list[int] = []
@@ -138,5 +137,5 @@ def group_sizes(examples: Sequence[Example]) -> list[int]:
         elif sizes and example.window == sizes[-1]:
             sizes[-1] += 1
         else:
-            raise InputError("the examples of a row must stand together in a batch, in their order")
+            raise InputError("the examples of a row must be adjacent and in order in a batch")
     return sizes

@@ -18,7 +18,7 @@ from .text_task import TextTask
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureExtractionOptions(TruncationOptions):
-    return_tensors: bool | str = False  # a tensor in place of nested lists: True or "pt"; "np" for an array
+    return_tensors: bool | str = False  # True or "pt" for a tensor instead of nested lists, "np" for an array
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -26,7 +26,7 @@ class FeatureExtractionOptions(TruncationOptions):
 
 
 class FeatureExtraction(TextTask):
-    """What does the model's body make of each token?
+    """Compute the last hidden states of texts.
 
     >>> pipe = pipeline("feature-extraction", model="./bert-base-uncased/")        # doctest: +SKIP
     >>> pipe("so good", return_tensors=True).shape                                 # doctest: +SKIP
@@ -40,16 +40,16 @@ class FeatureExtraction(TextTask):
     nested_options = "tokenize_kwargs"
 
     def encode(self, row: Row) -> list[Example]:
-        encoded = self.fit(row["text"], cut=self.options.cut)
+        encoded = self.encode_text(row["text"], truncation=self.options.truncation_strategy)
         if encoded.truncated:
-            self.report_truncation("text", self.limit)
+            self.warn_truncated("text", self.limit)
         return [Example(encoded)]
 
     def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
         return self.call(self.model.base_model, batch.inputs).last_hidden_state  # B T C
 
     def split(self, outputs: Tensor, batch: Batch) -> list[Tensor]:
-        return batch.by_length(outputs)  # each T C
+        return batch.unpad(outputs)  # each T C
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
         states = outputs[0][None]  # 1 T C

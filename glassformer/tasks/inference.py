@@ -1,7 +1,7 @@
-"""Rows in, answers out: a stream of any length, in batches of a token budget, answered in its order.
+"""Rows in, answers out: a stream of any length, in batches of a token budget, answered in order.
 
-Rows are read ahead, so that inputs of like length share a batch; what is held at any time is bounded, however many
-rows there are. The look-ahead starts small: the first answers come soon.
+Rows are read ahead, so that inputs of similar length share a batch; the number of rows in memory is bounded, however
+many there are. The look-ahead starts small, so that the first answers come soon.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from torch import nn
 from ..errors import GlassformerError
 from ..nn.context import is_observed
 from .batch import Example
-from .language_modeling.plain_text import located
-from .parallel import side_by_side
+from .language_modeling.plain_text import add_location
+from .parallel import parallel_map
 from .task import Row, Task
 
 BUDGET = 2048  # real tokens in a batch
-AHEAD = 16  # budgets of tokens that are read ahead at most
-TOGETHER = 64  # rows that are encoded at once
-MANY = 2 * BUDGET  # tokens for which it pays to prepare the model
+AHEAD = 16  # the maximum look-ahead, in budgets of tokens
+ENCODED_TOGETHER = 64  # rows that are encoded at once
+PREPARED_FROM = 2 * BUDGET  # tokens for which preparing the weights pays off
 
 
 @dataclass
 class Pending:
-    """A row on its way to its answer."""
+    """A row that is encoded but not answered yet."""
 
     row: Row
     examples: Sequence[Example]
@@ -53,17 +53,17 @@ def answers(
     """The answer to each row, in the order of the rows.
 
     A batch holds at most `budget` tokens and, when given, `batch_size` inputs. `finish` makes the answer from a row,
-    its examples and their outputs: `task.answer` unless told otherwise. A row that cannot be read raises, with its
-    number if `numbered`, after the rows before it have been answered. `first` is the number of the first row, for work
-    that goes on in the middle.
+    its examples and their outputs; the default is `task.answer`. A row that cannot be read raises, with its number if
+    `numbered`, after the rows before it have been answered. `first` is the number of the first row, for runs that are
+    resumed.
     """
     source = enumerate(rows, first)
     share = budget
     while True:
         pending, problem = read_ahead(
-            task, task.read_unlabelled if finish is None else task.read, source, share, numbered
+            task, task.read_without_targets if finish is None else task.read, source, share, numbered
         )
-        settle(task, pending, budget, batch_size, finish or task.answer)
+        compute_answers(task, pending, budget, batch_size, finish or task.answer)
         for each in pending:
             yield each.answer
         if problem is not None:
@@ -76,53 +76,58 @@ def answers(
 def read_ahead(
     task: Task, read: Callable[[Any], Row], source: Iterator[tuple[int, Any]], tokens: int, numbered: bool
 ) -> tuple[list[Pending], GlassformerError | None]:
-    """Encoded rows that hold about so many tokens, and the error of the row after them if it has one."""
+    """Encoded rows of about `tokens` tokens in all, and the error of the row after them if it has one."""
     pending: list[Pending] = []
-    held = together = 0
-    while held < tokens:
-        together = min(2 * together or 1, TOGETHER)  # the first answers do not wait for many rows
+    read_tokens = together = 0
+    while read_tokens < tokens:
+        together = min(2 * together or 1, ENCODED_TOGETHER)  # the first answers do not wait for many rows
         chunk = list(islice(source, together))
         encoded, problem = encode_chunk(task, read, chunk, numbered)
         for (number, _), (row, examples) in zip(chunk, encoded, strict=False):
             for example in examples:
                 example.row = number
-                example.labels = {}  # an answer does not depend on them
-            pending.append(Pending(row, examples, [None] * len(examples), len(examples)))
-            held += sum(map(len, examples))
+            pending.append(pending_row(row, examples))
+            read_tokens += sum(map(len, examples))
         if problem is not None or len(chunk) < together:
             return pending, problem
     return pending, None
 
 
+def pending_row(row: Row, examples: Sequence[Example]) -> Pending:
+    for example in examples:
+        example.labels = {}  # an answer does not depend on them
+    return Pending(row, examples, [None] * len(examples), len(examples))
+
+
 def encode_chunk(
     task: Task, read: Callable[[Any], Row], chunk: list[tuple[int, Any]], numbered: bool
 ) -> tuple[list[tuple[Row, list[Example]]], GlassformerError | None]:
-    """The rows of a chunk, encoded together; one by one if something is wrong, up to the row that is."""
+    """The rows of a chunk, encoded together; one by one after an error, up to the row that causes it."""
     try:
         rows = [read(given) for _, given in chunk]
         return list(zip(rows, task.encode_all(rows), strict=True)), None
     except GlassformerError:
-        pass  # which row it was is found below
+        pass  # the loop below finds the row
     found: list[tuple[Row, list[Example]]] = []
     for number, given in chunk:
         try:
             row = read(given)
             found.append((row, task.encode(row)))
         except GlassformerError as error:
-            return found, located(error, given, number) if numbered else error
+            return found, add_location(error, given, number) if numbered else error
     return found, None
 
 
-def settle(task: Task, pending: list[Pending], budget: int, batch_size: int | None, finish: Callable) -> None:
-    """Answer every row; the outputs of a row are let go as soon as it is answered."""
-    waiting = [(each, place) for each in pending for place in range(len(each.examples))]
-    waiting.sort(key=lambda one: len(one[0].examples[one[1]]), reverse=True)
-    batches = list(groups(waiting, budget, batch_size))
-    inputs = [[each.examples[place] for each, place in group] for group in batches]
-    with contextlib.closing(outputs_of(task, inputs)) as found:
+def compute_answers(task: Task, pending: list[Pending], budget: int, batch_size: int | None, finish: Callable) -> None:
+    """Set the answer of every row; a row's outputs are released as soon as it is answered."""
+    queue = [(each, index) for each in pending for index in range(len(each.examples))]
+    queue.sort(key=lambda one: len(one[0].examples[one[1]]), reverse=True)
+    batches = list(group_by_budget(queue, budget, batch_size))
+    inputs = [[each.examples[index] for each, index in group] for group in batches]
+    with contextlib.closing(batch_outputs(task, inputs)) as found:
         for group, outputs in zip(batches, found, strict=True):
-            for (each, place), output in zip(group, outputs, strict=True):
-                each.outputs[place] = output
+            for (each, index), output in zip(group, outputs, strict=True):
+                each.outputs[index] = output
                 each.missing -= 1
             for each, _ in group:
                 if each.missing == 0 and each.outputs:
@@ -130,39 +135,40 @@ def settle(task: Task, pending: list[Pending], budget: int, batch_size: int | No
                     each.outputs = []
 
 
-def groups(
-    waiting: list[tuple[Pending, int]], budget: int, batch_size: int | None
+def group_by_budget(
+    queue: list[tuple[Pending, int]], budget: int, batch_size: int | None
 ) -> Iterator[list[tuple[Pending, int]]]:
-    """Neighbours that fit into one batch together, at least one of them."""
+    """Consecutive inputs that fit into one batch, at least one of them."""
     group: list[tuple[Pending, int]] = []
-    held = 0
-    for each, place in waiting:
-        size = len(each.examples[place])
-        if group and (held + size > budget or len(group) == batch_size):
+    total = 0
+    for each, index in queue:
+        size = len(each.examples[index])
+        if group and (total + size > budget or len(group) == batch_size):
             yield group
-            group, held = [], 0
-        group.append((each, place))
-        held += size
+            group, total = [], 0
+        group.append((each, index))
+        total += size
     if group:
         yield group
 
 
-def outputs_of(task: Task, batches: list[list[Example]]) -> Iterator[list[Any]]:
-    """What the model says of each batch, in their order, as it is when it does not learn.
+def batch_outputs(task: Task, batches: list[list[Example]]) -> Iterator[list[Any]]:
+    """The model's outputs for each batch, in order, in evaluation mode.
 
-    For many tokens on a CPU its weights are prepared, and batches are read side by side, unless somebody observes.
+    For many tokens on a CPU the weights are prepared and batches run in parallel, unless the model is observed.
     """
     tokens = sum(len(example) for examples in batches for example in examples)
-    with evaluating(task.model):
+    with eval_mode(task.model):
         if not runs_in_parallel(task, tokens):
             yield from map(partial(run, task), batches)
             return
-        yield from side_by_side(partial(run, task.prepared()), batches)
+        yield from parallel_map(partial(run, task.prepared()), batches)
 
 
 def runs_in_parallel(task: Task, tokens: int) -> bool:
-    """Whether batches of so many tokens together are better read side by side."""
-    return tokens >= MANY and task.model.device.type == "cpu" and not task.draws and not is_observed(task.trainable)
+    """Whether batches of `tokens` tokens in all are faster in parallel."""
+    is_on_cpu = task.model.device.type == "cpu"
+    return tokens >= PREPARED_FROM and is_on_cpu and not task.uses_random_numbers and not is_observed(task.trainable)
 
 
 def run(task: Task, examples: Sequence[Example]) -> list[Any]:
@@ -172,8 +178,8 @@ def run(task: Task, examples: Sequence[Example]) -> list[Any]:
 
 
 @contextlib.contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch dropout off, and back on for a model that is in training."""
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """Switch a model to evaluation mode, and back if it was in training mode."""
     was_training = model.training
     if was_training:
         model.eval()

@@ -1,4 +1,4 @@
-"""What a user hands in: rows, in all the ways in which people give them, and options."""
+"""Parsing of calls: rows, in all the forms in which users pass them, and options."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SomeReader = TypeVar("SomeReader", bound="RowReader")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a row: those it must have, those it may have, and what training and evaluation need beside."""
+    """The columns of a row: required ones, optional ones, and the targets that training and evaluation need."""
 
     needed: tuple[str, ...]
     optional: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
-    lists: tuple[str, ...] = ()  # those that hold a list of texts, and not one text
+    lists: tuple[str, ...] = ()  # those that hold a list of texts instead of one text
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -40,15 +40,22 @@ class Columns:
 
 
 class RowReader:
-    """The part of a task that takes calls apart and checks rows. It knows neither model nor tokenizer."""
+    """The part of a task that parses calls and checks rows. It uses neither model nor tokenizer."""
 
     name: ClassVar[str]
     columns: ClassVar[Columns]
     Options: ClassVar[type[Options]] = Options
-    nested_options: ClassVar[str | None] = None  # a dictionary of options that people pass under this name
+    nested_options: ClassVar[str | None] = None  # the argument that holds a dictionary of further options
 
     options: Any
-    kept: dict[str, Any]  # what is worked out once, for all copies of the task
+    cache: dict[str, Any]  # values that are computed once, shared by all copies of the task
+    warned: set[str]  # keys of the warnings that were logged, shared too
+
+    def warn_once(self, key: str, message: str, *values: Any) -> None:
+        """Log a warning, unless one with this key was logged before."""
+        if key not in self.warned:
+            self.warned.add(key)
+            log.warning(message, *values)
 
     # --- options -----------------------------------------------------------------------------------------------
 
@@ -58,7 +65,7 @@ class RowReader:
         return [*(spec.name for spec in fields(cls.Options)), *nested]
 
     def with_options(self: SomeReader, **options: Any) -> SomeReader:
-        """The same task with other options; the model is shared."""
+        """A copy of the task with changed options; the model is shared."""
         options |= options.pop(self.nested_options, None) or {}
         refuse_unknown(options, self.option_names(), self.name)
         task = copy.copy(self)
@@ -67,8 +74,8 @@ class RowReader:
 
     # --- rows --------------------------------------------------------------------------------------------------
 
-    def take(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Take a call apart: what is to be answered, and the options."""
+    def parse_call(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Split a call's arguments into the row or rows to answer, and the options."""
         columns = {name: value for name, value in named.items() if name in self.columns.all}
         options = {name: value for name, value in named.items() if name not in columns}
         refuse_unknown(
@@ -84,15 +91,15 @@ class RowReader:
                 f"{self.name} takes a row, a list of rows, or {' and '.join(self.columns.needed)} by name; "
                 f"got {len(inputs)} values" + (f" and {', '.join(columns)}" if columns else "")
             )
-        return (inputs[0] if inputs else spread(columns, self.columns.lists)), options
+        return (inputs[0] if inputs else rows_from_columns(columns, self.columns.lists)), options
 
-    def is_one(self, given: Any) -> bool:
-        """Whether this is one row, and not many."""
+    def is_single_row(self, given: Any) -> bool:
+        """Whether this is one row, and not several."""
         pair = isinstance(given, tuple) and len(self.columns.inputs) > 1
         return isinstance(given, str | Mapping) or (pair and all(isinstance(each, str) for each in given))
 
     def read(self, given: Any) -> Row:
-        """A row from what a user may hand in: a text, a tuple in the order of the columns, or a dictionary."""
+        """A checked row from a text, a tuple in the order of the columns, or a dictionary."""
         if isinstance(given, str):
             given = (given,)
         if isinstance(given, list | tuple):
@@ -103,8 +110,8 @@ class RowReader:
         if not isinstance(given, Mapping):
             raise InputError(f"{self.name} reads rows with {', '.join(self.columns.needed)}, got {describe(given)}")
         if isinstance(given, FileRow):
-            given = self.renamed(given)
-        else:  # a file may hold more columns than one task reads
+            given = self.rename_columns(given)
+        else:  # only files may have columns that the task does not read
             refuse_unknown(given, self.columns.all, f"a row of {self.name}")
         row = {name: value for name, value in given.items() if name in self.columns.all}
         for name in self.columns.inputs:
@@ -112,53 +119,53 @@ class RowReader:
         self.check_row(row, given)
         return row
 
-    def read_unlabelled(self, given: Any) -> Row:
-        """`read` for an answer: what only training and evaluation need is not looked at."""
+    def read_without_targets(self, given: Any) -> Row:
+        """`read` for prediction: the columns that only training and evaluation need are ignored."""
         if isinstance(given, Mapping) and not given.keys().isdisjoint(self.columns.targets):
-            kept = {name: value for name, value in given.items() if name not in self.columns.targets}
-            given = given.but(kept) if isinstance(given, FileRow) else kept
+            inputs = {name: value for name, value in given.items() if name not in self.columns.targets}
+            given = given.but(inputs) if isinstance(given, FileRow) else inputs
         return self.read(given)
 
-    def renamed(self, row: FileRow) -> FileRow:
-        """A file's row with the names that this task reads, where it has usual ones in their place."""
+    def rename_columns(self, row: FileRow) -> FileRow:
+        """A file's row in which common alternative column names are replaced by those that this task reads."""
         names = usual_names(row, self.columns.inputs)
-        if names and "names" not in self.kept:
-            self.kept["names"] = names
-            told = " and ".join(f"{theirs!r} as {ours}" for theirs, ours in names.items())
-            log.warning("%s has no column text: %s reads %s", row.file, self.name, told)
-        return row.but({names.get(name, name): value for name, value in row.items()}) if names else row
+        if not names:
+            return row
+        mapping = " and ".join(f"{theirs!r} as {ours}" for theirs, ours in names.items())
+        self.warn_once("column names", "%s has no column text: %s reads %s", row.file, self.name, mapping)
+        return row.but({names.get(name, name): value for name, value in row.items()})
 
     def check_row(self, row: Row, given: Mapping[str, Any]) -> None:
-        """Refuse a row that lacks something."""
+        """Raise if a required column is missing."""
         for name in self.columns.needed:
             if name in row and row[name] is None:
                 raise InputError(f"{self.name} needs {name}, and it is None")
             if name not in row:
-                held = ", ".join(map(str, given)) or "nothing"
+                present = ", ".join(map(str, given)) or "nothing"
                 hint = ""
                 if isinstance(given, FileRow) and given:
                     close = difflib.get_close_matches(name, map(str, given.keys() - {*self.columns.all}), n=1)
                     column = spelt("column", name, close[0] if close else "...", file=given.file)
                     hint = f"; say which of them it is: {column}"
-                raise InputError(f"{self.name} needs {name}; the row has {held}{hint}")
+                raise InputError(f"{self.name} needs {name}; the row has {present}{hint}")
 
     def check_column(self, name: str, value: Any) -> None:
-        """Refuse a value that this task cannot read; None is a column that is not there."""
+        """Raise if this task cannot read a value; None is a missing column."""
 
 
-def spread(columns: Row, lists: Sequence[str]) -> Row | list[Row]:
-    """Columns given by name as a row; as rows when some are lists, with what is no list repeated in each."""
-    many = {
+def rows_from_columns(columns: Row, lists: Sequence[str]) -> Row | list[Row]:
+    """One row from columns given by name; several when some are lists, with the other values repeated in each row."""
+    counts = {
         name: len(value)
         for name, value in columns.items()
         if isinstance(value, list) and (name not in lists or (value and all(isinstance(each, list) for each in value)))
     }
-    if not many:
+    if not counts:
         return columns
-    if len(set(many.values())) > 1:
-        counts = ", ".join(f"{count} of {name}" for name, count in many.items())
-        raise InputError(f"columns given as lists must be equally long, got {counts}")
+    if len(set(counts.values())) > 1:
+        lengths = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise InputError(f"columns given as lists must be equally long, got {lengths}")
     return [
-        {name: value[i] if name in many else value for name, value in columns.items()}
-        for i in range(next(iter(many.values())))
+        {name: value[i] if name in counts else value for name, value in columns.items()}
+        for i in range(next(iter(counts.values())))
     ]

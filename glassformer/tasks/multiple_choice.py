@@ -1,4 +1,4 @@
-"""multiple-choice: which of several texts goes best with a prompt."""
+"""multiple-choice: which of several texts fits a prompt best."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..nn.loss import summed_choice_loss
-from .batch import Batch, Example, group_sizes, grouped, truncation_note
+from .batch import Batch, Example, examples_per_row, split_by_row, truncation_note
 from .inputs import Columns, Row
 from .metrics import ratio
 from .objectives import LOSS
@@ -19,13 +19,13 @@ from .text_task import TextTask
 
 
 class MultipleChoice(TextTask):
-    """Which choice fits?
+    """Choose the text that fits a prompt best.
 
     >>> pipe = pipeline("multiple-choice", model="./swag/")                             # doctest: +SKIP
     >>> pipe(prompt="The cat is hungry.", choices=["It eats.", "It flies."])            # doctest: +SKIP
     {'answer': 'It eats.', 'index': 0, 'score': 0.97, 'scores': [0.97, 0.03]}
 
-    Every choice is an example of its own, numbered as the windows of other tasks are.
+    Every choice is an example of its own, numbered like the windows of other tasks.
     """
 
     name = "multiple-choice"
@@ -35,17 +35,17 @@ class MultipleChoice(TextTask):
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
-    def is_one(self, given: Any) -> bool:
+    def is_single_row(self, given: Any) -> bool:
         return isinstance(given, Mapping) or (
             isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], list | tuple)
         )
 
     def encode(self, row: Row) -> list[Example]:
-        right = self.reference(row) if row.get("label") is not None else None
+        correct = self.reference(row) if row.get("label") is not None else None
         return [
             Example(
-                self.fit(row["prompt"], choice, cut=self.options.cut),
-                {} if right is None else {"labels": int(i == right)},
+                self.encode_text(row["prompt"], choice, truncation=self.options.truncation_strategy),
+                {} if correct is None else {"labels": int(i == correct)},
                 window=i,
             )
             for i, choice in enumerate(row["choices"])
@@ -53,27 +53,27 @@ class MultipleChoice(TextTask):
 
     def collate_inputs(self, examples: Sequence[Example], labels: Mapping[str, Tensor]) -> dict[str, Tensor]:
         inputs = super().collate_inputs(examples, labels)
-        return {name: tensor[:, None] for name, tensor in inputs.items()}  # N 1 T: rows may differ
+        return {name: tensor[:, None] for name, tensor in inputs.items()}  # N 1 T: rows may differ in choices
 
     def count_targets(self, batch: Batch) -> dict[str, int]:
-        return {LOSS: len(group_sizes(batch.examples))}
+        return {LOSS: len(examples_per_row(batch.examples))}
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> dict[str, Any]:
         scores = torch.cat(list(outputs)).softmax(-1).tolist()
         best = max(range(len(scores)), key=scores.__getitem__)
-        told = {"answer": row["choices"][best], "index": best, "score": scores[best], "scores": scores}
-        return {**told, **truncation_note(examples)}
+        answer = {"answer": row["choices"][best], "index": best, "score": scores[best], "scores": scores}
+        return {**answer, **truncation_note(examples)}
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
-        groups = grouped(batch.examples, logits.squeeze(1), batch.labels["labels"])
+        groups = split_by_row(batch.examples, logits.squeeze(1), batch.labels["labels"])
         return summed_choice_loss(*zip(*groups, strict=True))
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         return ("accuracy",)
 
     def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> int:
@@ -87,6 +87,6 @@ class MultipleChoice(TextTask):
             return int(label)
         raise InputError(f"label must be one of the {len(choices)} choices or its number from 0, got {label!r}")
 
-    def metric(self, predictions: Sequence[int], references: Sequence[int]) -> dict[str, float]:
-        hits = sum(mine == right for mine, right in zip(predictions, references, strict=True))
+    def compute_metrics(self, predictions: Sequence[int], references: Sequence[int]) -> dict[str, float]:
+        hits = sum(predicted == correct for predicted, correct in zip(predictions, references, strict=True))
         return {"accuracy": ratio(hits, len(references))}

@@ -19,7 +19,7 @@ LABELS = ("IsNext", "NotNext")  # in the order in which BERT was trained
 
 
 class NextSentence(TextTask):
-    """Does the second text follow the first?
+    """Classify whether the second text follows the first.
 
     >>> pipe = pipeline("next-sentence", model="./bert-base-uncased/")       # doctest: +SKIP
     >>> pipe("The cat sat down.", "Then it slept.")                          # doctest: +SKIP
@@ -33,7 +33,7 @@ class NextSentence(TextTask):
     Options = TruncationOptions
 
     def encode(self, row: Row) -> list[Example]:
-        encoded = self.fit(row["text"], row["text_pair"], cut=self.options.cut)
+        encoded = self.encode_text(row["text"], row["text_pair"], truncation=self.options.truncation_strategy)
         return [Example(encoded, {"labels": self.reference(row)} if row.get("label") is not None else {})]
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> dict[str, Any]:
@@ -43,13 +43,13 @@ class NextSentence(TextTask):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    chooses_labels = True
+    supports_distillation = True
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         return summed_label_loss(logits, batch.labels["labels"])
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         return ("accuracy", "f1", "matthews")
 
     def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> int:
@@ -63,5 +63,5 @@ class NextSentence(TextTask):
             return int(label)
         raise InputError(f"label must be 0 or 'IsNext', 1 or 'NotNext'; got {label!r}")
 
-    def metric(self, predictions: Sequence[int], references: Sequence[int]) -> dict[str, float]:
+    def compute_metrics(self, predictions: Sequence[int], references: Sequence[int]) -> dict[str, float]:
         return classification(predictions, references, len(LABELS))

@@ -15,87 +15,87 @@ from ..text.base.encoding_options import one_of
 from .batch import Batch, Example
 from .inputs import Columns, Row
 
-LOSS = "loss"  # the name of the objective of a task that has only one
+LOSS = "loss"  # the objective's name in tasks that have only one
 
 
 class Objective(NamedTuple):
-    """One loss of a task in a batch: a sum, and how many values it is the sum of.
+    """One loss of a task in a batch: its sum over targets, and the number of these targets.
 
-    Sums and counts of several batches can be added; their quotient is the mean over all of them, exactly.
+    Sums and counts of several batches can be added; their quotient is exactly the mean over all of them.
     """
 
     total: Tensor
     count: int
 
 
-def combined(objectives: Mapping[str, Objective], counts: Mapping[str, int]) -> Tensor:
-    """The loss that is minimised: each objective's sum divided by a count, added up.
+def combine_objectives(objectives: Mapping[str, Objective], counts: Mapping[str, int]) -> Tensor:
+    """The loss to minimise: the sum of all objectives, each divided by its own count.
 
-    `counts` are those of a whole step, or of the batch alone. An objective with nothing to learn from adds nothing.
+    `counts` are those of the entire step, or of the batch alone. An objective without targets contributes nothing.
     """
     parts = [total * bool(count) / max(counts[name], 1) for name, (total, count) in objectives.items()]
     return reduce(torch.add, parts)
 
 
 class Objectives:
-    """The part of a task that compares outputs of the model with what is right.
+    """The part of a task that compares the model's outputs with targets.
 
-    From a batch the model makes `outputs`, once; losses (`objectives_of`) and answers (`split`) are made from them.
-    A task with one objective says `loss_of`, of the `target_logits` if it chooses among labels.
+    The model runs once per batch (`outputs`); losses (`objectives_of`) and answers (`split`) are computed from that
+    result. A task with one objective implements `loss_of`, and `target_logits` if it can be distilled.
     """
 
     name: ClassVar[str]
     columns: ClassVar[Columns]
-    label_smoothing: float = 0.0  # the share of every target that training spreads over all labels
-    label_weights: Tensor | None = None  # how much each label counts in training; None: all the same
-    objective_names: ClassVar[tuple[str, ...]] = (LOSS,)  # of all that are minimised together
-    generates: ClassVar[bool] = False  # predictions need a run of their own, beside that for the loss
+    label_smoothing: float = 0.0  # in training
+    class_weights: Tensor | None = None  # in training; None: all labels have the same weight
+    objective_names: ClassVar[tuple[str, ...]] = (LOSS,)
+    generates: ClassVar[bool] = False  # predictions come from `generate`, and need a second run beside the loss
 
     @property
-    def smooths_labels(self) -> bool:
-        """Whether its loss heeds `label_smoothing`."""
+    def supports_label_smoothing(self) -> bool:
+        """Whether the loss uses `label_smoothing`."""
         return False
 
     @property
-    def weighs_labels(self) -> bool:
-        """Whether its loss heeds `label_weights`."""
+    def supports_class_weights(self) -> bool:
+        """Whether the loss uses `class_weights`."""
         return False
 
     @property
-    def chooses_labels(self) -> bool:
-        """Whether it has `target_logits`, which can be compared with a teacher's."""
+    def supports_distillation(self) -> bool:
+        """Whether `target_logits` can be compared with those of a teacher."""
         return False
 
     # --- the model's outputs -----------------------------------------------------------------------------------
 
     def outputs(self, model: nn.Module, batch: Batch) -> Any:
-        """What the model computes from a batch, for losses and answers alike."""
+        """The model's outputs for a batch, from which losses and answers are computed."""
         return self.call(model, batch.inputs).logits
 
     def call(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Any:
         raise NotImplementedError
 
     def split(self, outputs: Any, batch: Batch) -> list[Any]:
-        """The outputs of each example alone, on the host."""
+        """The outputs of each example, on the CPU."""
         return list(outputs.float().cpu())
 
-    # --- the objectives ----------------------------------------------------------------------------------------
+    # --- objectives --------------------------------------------------------------------------------------------
 
     def count_targets(self, batch: Batch) -> dict[str, int]:
-        """How many values the sum of each objective is the sum of; known before the model runs."""
+        """The number of targets of each objective, known before the model runs."""
         return {LOSS: sum(int((labels != IGNORED).sum()) for labels in batch.labels.values())}
 
     def objectives(self, model: nn.Module, batch: Batch) -> dict[str, Objective]:
-        """Every loss of this task in a batch, by name."""
+        """Every objective of this task for a batch, by name."""
         self.require_labels(batch)
         return self.objectives_of(self.outputs(model, batch), batch)
 
     def objectives_of(self, outputs: Any, batch: Batch) -> dict[str, Objective]:
-        """The same from what `outputs` returned."""
+        """The same from the result of `outputs`."""
         return {LOSS: Objective(self.loss_of(self.target_logits(outputs, batch), batch), batch.targets_count)}
 
     def target_logits(self, outputs: Any, batch: Batch) -> Tensor:
-        """The scores that the loss judges: a row for each target, or the same number of rows for each."""
+        """The logits that the loss compares with targets: the same number of rows for each target."""
         return outputs
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
@@ -103,48 +103,56 @@ class Objectives:
         raise NotImplementedError(f"{type(self).__name__} has no objective")
 
     def loss(self, model: nn.Module, batch: Batch, reduction: str = "sum") -> Tensor:
-        """All objectives of a batch as one number: the "mean" of each, added up; or that times `targets_count`."""
+        """All objectives of a batch as one number: the sum of their means ("mean"), or that times `targets_count`."""
         one_of("reduction", reduction, ("sum", "mean"))
         found = self.objectives(model, batch)
         if reduction == "sum" and len(found) == 1:
             return next(iter(found.values())).total
-        mean = combined(found, batch.counts)
+        mean = combine_objectives(found, batch.counts)
         return mean if reduction == "mean" else mean * batch.targets_count
 
     def require_labels(self, batch: Batch) -> None:
-        """Refuse a batch from which nothing can be learnt."""
+        """Raise if a batch has no targets."""
         if not batch.labels:
-            wanted = ", ".join(self.columns.targets)
-            raise InputError(f"{self.name} learns from rows with {wanted}" if wanted else f"{self.name} is not trained")
+            targets = ", ".join(self.columns.targets)
+            raise InputError(
+                f"{self.name} is trained on rows with {targets}" if targets else f"{self.name} is not trained"
+            )
 
     # --- evaluation --------------------------------------------------------------------------------------------
 
-    def tally(self, outputs: Any, batch: Batch) -> dict[str, tuple[float, int]]:
-        """What evaluation adds up over all batches to means: of each objective, and of what `rates` needs."""
-        return {name: (float(total), count) for name, (total, count) in self.objectives_of(outputs, batch).items()}
+    def evaluation_sums(self, outputs: Any, batch: Batch) -> dict[str, tuple[float, int]]:
+        """Sums and counts for the means over all batches: of each objective, and of all that `mean_metrics` needs."""
+        objectives = self.objectives_of(outputs, batch)
+        sums = {name: (float(total), count) for name, (total, count) in objectives.items()}
+        return {**sums, **self.metric_sums(outputs, batch)}
 
-    @property
-    def rate_names(self) -> tuple[str, ...]:
-        """The names of what `rates` reports."""
-        return ()
-
-    def rates(self, means: Mapping[str, float]) -> dict[str, float]:
-        """What evaluation reports beside the loss: from the means over all batches of what `tally` returned."""
+    def metric_sums(self, outputs: Any, batch: Batch) -> dict[str, tuple[float, int]]:
+        """Sums and counts of what `mean_metrics` needs beside the objectives."""
         return {}
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """The names of what `metric` reports, the first of them the one to choose by."""
+    def mean_metric_names(self) -> tuple[str, ...]:
+        """The names of the `mean_metrics`."""
+        return ()
+
+    def mean_metrics(self, means: Mapping[str, float]) -> dict[str, float]:
+        """Metrics that follow from the means of `evaluation_sums` over all batches, such as the perplexity."""
+        return {}
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The names of what `compute_metrics` returns; the first selects the best model by default."""
         return ()
 
     def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:
-        """What evaluation holds against `reference(row)`."""
+        """The prediction that evaluation compares with `reference(row)`."""
         raise NotImplementedError(f"{type(self).__name__} is not evaluated")
 
     def reference(self, row: Row) -> Any:
-        """The right prediction, as the row states it."""
+        """The correct prediction according to the row."""
         raise NotImplementedError(f"{type(self).__name__} is not evaluated")
 
-    def metric(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
-        """How good predictions are: a number for each name in `metrics`."""
+    def compute_metrics(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
+        """A number for each of the `metric_names`."""
         raise NotImplementedError(f"{type(self).__name__} is not evaluated")

@@ -1,4 +1,4 @@
-"""`pipeline()`: a task, a model and a tokenizer put together, called with texts."""
+"""`pipeline()`: a task, a model and a tokenizer in one object that is called with rows."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ from ..text.auto_tokenizer import AutoTokenizer
 from ..text.base.encoding_options import check_whole_number
 from ..text.tokenizer import PreTrainedTokenizer
 from .inference import answers
-from .progress import watched
-from .registry import task_class, task_of
+from .progress import show_progress
 from .sentences.sentence_encoder import SentenceEncoder
 from .sentences.sentence_similarity import SentenceSimilarity
 from .task import Task
+from .task_registry import task_class, task_of
 from .text_task import TextTask
 
 log = logging.getLogger("glassformer")
 
+LOADING = ("dtype", "torch_dtype", "device_map", "model_kwargs")
 IGNORED_ARGUMENTS = {
     **IGNORED_BY_MODELS,
     **IGNORED_BY_TOKENIZERS,
@@ -44,9 +45,9 @@ IGNORED_ARGUMENTS = {
 
 
 class Pipeline:
-    """A task that can be called: one row gives its answer, a list gives a list, a stream gives a stream.
+    """A task that can be called: a row returns its answer, a list returns a list, a stream returns a stream.
 
-    What may be asked for is what the task's options are: when the pipeline is made, or in one call.
+    The task's options can be set when the pipeline is made, or for one call.
     """
 
     def __init__(self, worker: Task, batch_size: int | None = None) -> None:
@@ -74,30 +75,30 @@ class Pipeline:
     def device(self) -> torch.device:
         return self.model.device
 
-    def __call__(self, *inputs: Any, batch_size: int | None = None, progress: bool | None = None, **asked: Any) -> Any:
-        """Answer one row or many; the columns of a row may be given by name, all other keywords are options.
+    def __call__(self, *inputs: Any, batch_size: int | None = None, progress: bool | None = None, **named: Any) -> Any:
+        """Answer one row or several; the columns of a row may be given by name, all other keywords are options.
 
-        A list is answered by a list. A generator, or any other iterable, is answered by a generator: rows are read
-        when their answers are asked for, some ahead so that like lengths share a batch, and memory stays the same
-        however many there are. A `pathlib.Path` is a file of rows, read by `read_rows`. Special tokens in texts of
-        files are plain characters unless `split_special_tokens=False`, for a file may come from anyone.
+        A list returns a list. A generator, or any other iterable, returns a generator: rows are read when their
+        answers are consumed, some ahead so that similar lengths share a batch, and memory stays bounded however many
+        there are. A `pathlib.Path` is a file of rows, read by `read_rows`. Special tokens in texts of files are plain
+        characters unless `split_special_tokens=False`, for a file may come from anyone.
 
-        `batch_size` limits how many inputs the model sees at once; without it batches are made by their number of
-        tokens. `progress` shows or hides the progress of long work; by default it is shown in a terminal.
+        `batch_size` limits the number of inputs in a batch; without it batches are limited by their number of tokens.
+        `progress` shows or hides the progress of long work; by default it is shown in a terminal.
         """
         check_whole_number("batch_size", batch_size, 1)
-        given, options = self.worker.take(inputs, asked)
-        tell_file(given)
+        given, options = self.worker.parse_call(inputs, named)
+        warn_if_file_name(given)
         if isinstance(given, Path):
             given = read_rows(given)
         if isinstance(given, Rows) and isinstance(self.worker, TextTask):
             options.setdefault("split_special_tokens", not self.worker.needs_special_tokens)
         worker = self.worker.with_options(**options)
-        if worker.is_one(given) or isinstance(given, str | bytes):  # a text is never a list of letters
+        if worker.is_single_row(given) or isinstance(given, str | bytes):  # a text is never a list of characters
             (answer,) = answers(worker, [given], batch_size=batch_size or self.batch_size, numbered=False)
             return worker.wrap(answer, given, options)
         if not isinstance(given, Iterable):
-            given = rows_by_number(given, self.task)
+            given = rows_by_index(given, self.task)
         stream = self.stream(worker, given, batch_size or self.batch_size, progress)
         if not isinstance(given, list | tuple):
             return stream
@@ -107,7 +108,7 @@ class Pipeline:
     @staticmethod
     def stream(worker: Task, rows: Iterable, batch_size: int | None, progress: bool | None) -> Iterator[Any]:
         total = len(rows) if hasattr(rows, "__len__") else None
-        return watched(answers(worker, rows, batch_size=batch_size), total, progress, worker.name)
+        return show_progress(answers(worker, rows, batch_size=batch_size), total, progress, worker.name)
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Write the model and its tokenizer into a folder that `pipeline(model=folder)` reads."""
@@ -119,7 +120,7 @@ class Pipeline:
 
 
 class SentencePipeline(Pipeline):
-    """The pipeline of sentence-similarity, which gives the vectors themselves too."""
+    """The pipeline of sentence-similarity, which also returns the vectors themselves."""
 
     worker: SentenceSimilarity
 
@@ -136,11 +137,11 @@ class SentencePipeline(Pipeline):
         return self.encoder.encode(sentences, **{"batch_size": self.batch_size, **arguments})
 
     def similarity(self, a: Any, b: Any) -> torch.Tensor:
-        """How alike every vector of `a` is to every vector of `b`."""
+        """The similarity of every vector of `a` to every vector of `b`."""
         return self.encoder.similarity(a, b)
 
     def search(self, queries: Any, corpus: Any, top_k: int = 10, **arguments: Any) -> list:
-        """The texts of a corpus that are most like each query; see `SentenceEncoder.search`."""
+        """The texts of a corpus that are most similar to each query; see `SentenceEncoder.search`."""
         return self.encoder.search(queries, corpus, top_k, **{"batch_size": self.batch_size, **arguments})
 
 
@@ -151,19 +152,18 @@ def pipeline(
     *,
     device: int | str | torch.device | None = None,
     dtype: torch.dtype | str | None = None,
-    torch_dtype: torch.dtype | str | None = None,
-    device_map: Any = None,
     batch_size: int | None = None,
     model_kwargs: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Pipeline:
-    """Something that answers: `pipeline("sentiment-analysis", model="./folder/")("so good")`.
+    """Make a callable that answers rows: `pipeline("sentiment-analysis", model="./folder/")("so good")`.
 
-    `model` is a folder, a hub name or a loaded model; its own class tells the task if none is named. The tokenizer
-    comes from the same place unless another is given. Further keywords are options of the task, for every call, and
-    those that say where files come from: `revision`, `cache_dir`, `token`, `local_files_only`, `endpoint`.
+    `model` is a folder, a hub name or a loaded model; its class determines the task if none is named. The tokenizer
+    comes from the same place unless another is given. Further keywords are options of the task, for every call;
+    `torch_dtype` (the same as `dtype`) and `device_map` for loading the model; and those that say where files come
+    from: `revision`, `cache_dir`, `token`, `local_files_only`, `endpoint`.
 
-    Tasks, and some of their options (`help(pipe.worker.Options)` and docs/tasks.md tell all):
+    Tasks, and some of their options (`help(pipe.worker.Options)` and docs/tasks.md list all):
 
     text-classification (sentiment-analysis)   top_k, function_to_apply, truncation
     token-classification (ner)                 aggregation_strategy, ignore_labels, stride
@@ -180,51 +180,56 @@ def pipeline(
     """
     options["token"] = resolve_ignored_arguments(options, "pipeline", options.get("token"), IGNORED_ARGUMENTS)
     hub = {name: options.pop(name) for name in HUB_ARGUMENTS if name in options}
-    if model is None:
-        if task is not None:
-            task_class(task)  # the name of a model is no task
-        raise InputError("pipeline needs a model: a folder, a hub name or a loaded model, as in pipeline(task, model=)")
+    torch_dtype, device_map = options.pop("torch_dtype", None), options.pop("device_map", None)
+    check_sources(task, model, tokenizer)
     check_whole_number("batch_size", batch_size, 1)
     loaded = isinstance(model, PreTrainedModel | SentenceEncoder)
-    if not loaded and not isinstance(model, str | PathLike):
-        raise InputError(f"model must be a folder, a hub name or a loaded model, got {model!r:.80}")
-    if tokenizer is not None and not isinstance(tokenizer, PreTrainedTokenizer | str | PathLike):
-        raise InputError(f"tokenizer must be a folder, a hub name or a loaded tokenizer, got {tokenizer!r:.80}")
     if loaded:
         kind = task_class(task or task_of(type(model).__name__, "the model"))
     else:
         kind = task_class(task or task_of_folder(model, hub))
-    known = [*kind.option_names(), *HUB_ARGUMENTS, "device", "dtype", "torch_dtype", "device_map"]
-    known += ["batch_size", "model_kwargs"]
-    refuse_unknown(options, ["task", "model", "tokenizer", *known, *IGNORED_ARGUMENTS], f"pipeline({kind.name!r})")
+    arguments = ("task", "model", "tokenizer", *kind.option_names(), *HUB_ARGUMENTS, *LOADING, "device", "batch_size")
+    refuse_unknown(options, [*arguments, *IGNORED_ARGUMENTS], f"pipeline({kind.name!r})")
     if loaded:
         if any(each is not None for each in (dtype, torch_dtype, device_map)) or model_kwargs:
             raise InputError("dtype, device_map and model_kwargs are for loading, and the model is loaded already")
         worker = kind(model, tokenizer_for(model, tokenizer, hub), **options)
     else:
-        arguments = {"dtype": dtype or torch_dtype, **(model_kwargs or {})}
-        arguments |= {} if device_map is None else {"device_map": device_map}
-        worker = kind.from_pretrained(model, tokenizer, hub=hub, model_arguments=arguments, **options)
+        loading = {"dtype": dtype or torch_dtype, **(model_kwargs or {})}
+        loading |= {} if device_map is None else {"device_map": device_map}
+        worker = kind.from_pretrained(model, tokenizer, hub=hub, model_arguments=loading, **options)
     if device is not None:
         worker.trainable.to(read_device(device))
     return (SentencePipeline if isinstance(worker, SentenceSimilarity) else Pipeline)(worker, batch_size)
 
 
-def tell_file(given: Any) -> None:
-    """Say that a text is the name of a file too, whose rows may have been meant."""
+def check_sources(task: str | None, model: Any, tokenizer: Any) -> None:
+    """Raise unless model and tokenizer are given as something that can be used or loaded."""
+    if model is None:
+        if task is not None:
+            task_class(task)  # raises first if the task is not one, but perhaps a model's name
+        raise InputError("pipeline needs a model: a folder, a hub name or a loaded model, as in pipeline(task, model=)")
+    if not isinstance(model, PreTrainedModel | SentenceEncoder | str | PathLike):
+        raise InputError(f"model must be a folder, a hub name or a loaded model, got {model!r:.80}")
+    if tokenizer is not None and not isinstance(tokenizer, PreTrainedTokenizer | str | PathLike):
+        raise InputError(f"tokenizer must be a folder, a hub name or a loaded tokenizer, got {tokenizer!r:.80}")
+
+
+def warn_if_file_name(given: Any) -> None:
+    """Warn if a text is also the name of a file, whose rows may have been meant."""
     if isinstance(given, str) and given.endswith(tuple(FORMAT_OF)) and os.path.isfile(given):
         log.warning("%r is read as a text; a file of rows is given as pathlib.Path(%r)", given, given)
 
 
-def rows_by_number(given: Any, task: str) -> Iterator[Any]:
-    """The rows of a data set that can only be asked for one by one, as torch's are."""
+def rows_by_index(given: Any, task: str) -> Iterator[Any]:
+    """The rows of a data set that is indexed and not iterable, as those of torch may be."""
     if not (hasattr(given, "__len__") and hasattr(given, "__getitem__")):
         raise InputError(f"{task} reads a row, a list of rows or an iterable of them, got {given!r:.80}")
-    return (given[number] for number in range(len(given)))
+    return (given[index] for index in range(len(given)))
 
 
 def task_of_folder(name_or_path: str | PathLike[str], hub: Mapping[str, Any]) -> str:
-    """The task that a checkpoint was made for, as its files tell."""
+    """The task that a checkpoint was made for, according to its files."""
     folder = find_folder(name_or_path, files=("modules.json", ("config.json",)), **hub)
     if (folder / "modules.json").is_file():
         return "sentence-similarity"
@@ -235,26 +240,26 @@ def task_of_folder(name_or_path: str | PathLike[str], hub: Mapping[str, Any]) ->
 def tokenizer_for(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizer | str | PathLike[str] | None, hub: Mapping[str, Any]
 ) -> PreTrainedTokenizer:
-    """The tokenizer given, or the one that stands beside a loaded model's files."""
+    """The given tokenizer, or the one in the folder that the model was loaded from."""
     if isinstance(tokenizer, PreTrainedTokenizer):
         return tokenizer
     if isinstance(model, SentenceEncoder):
         return model.tokenizer
-    place = tokenizer or model.config.name_or_path
-    if not place:
+    source = tokenizer or model.config.name_or_path
+    if not source:
         raise InputError("the model was not loaded from a folder: give its tokenizer, pipeline(task, model, tokenizer)")
-    return AutoTokenizer.from_pretrained(place, **hub)
+    return AutoTokenizer.from_pretrained(source, **hub)
 
 
 def read_device(device: int | str | torch.device) -> torch.device:
-    """-1 is the CPU, another number a GPU, as in the tutorials; else what torch understands."""
+    """A device from its number, as in the tutorials (-1 is the CPU, others are GPUs), or from torch's own names."""
     if isinstance(device, bool) or not isinstance(device, int | str | torch.device):
         raise InputError(f"device must be a number, a name or a torch.device, got {device!r}")
     if isinstance(device, int):
         device = "cpu" if device < 0 else f"cuda:{device}"
     try:
         found = torch.device(device)
-        torch.empty(0, device=found)  # a device that is not there answers now, and not at the first text
+        torch.empty(0, device=found)  # a missing device raises now, and not at the first text
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
     return found

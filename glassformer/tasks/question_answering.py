@@ -1,8 +1,7 @@
-"""question-answering: the stretch of a context that answers a question; long contexts are read in windows."""
+"""question-answering: the span of a context that answers a question; long contexts are split into windows."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,15 +18,13 @@ from .batch import Batch, Example, truncation_note
 from .inputs import Columns, Row
 from .metrics import answer_scores
 from .objectives import LOSS
-from .task_options import TextOptions, some, switch
+from .task_options import TextOptions, check_at_least, check_bool
 from .text_task import TextTask
 
-log = logging.getLogger("glassformer")
-
-LONGEST = 384  # tokens in a window, unless the model takes less
+WINDOW = 384  # tokens, unless the model accepts fewer
 OVERLAP = 128
-SLIPS = (0, -1, 1, -2, 2)  # characters by which published files miscount the place of an answer
-HIDDEN = -10_000.0  # the logit of a token that cannot be part of an answer
+OFFSET_ERRORS = (0, -1, 1, -2, 2)  # characters by which published files miscount the start of an answer
+MASKED = -10_000.0  # the logit of a token that cannot be part of an answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,24 +32,24 @@ class QuestionAnsweringOptions(TextOptions):
     top_k: int = 1
     doc_stride: int | None = None  # tokens that two windows share
     max_seq_len: int | None = None  # tokens in a window, with the question
-    max_question_len: int | None = None  # None: the whole question; else it is cut, and the answer tells
+    max_question_len: int | None = None  # None: no limit; else a longer one is truncated, and the answer reports it
     max_answer_len: int = 15  # tokens
-    handle_impossible_answer: bool = False  # "" is an answer too
+    handle_impossible_answer: bool = False  # "" may be an answer too
     align_to_words: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        some("top_k", self.top_k)
-        some("max_answer_len", self.max_answer_len)
+        check_at_least("top_k", self.top_k)
+        check_at_least("max_answer_len", self.max_answer_len)
         check_whole_number("doc_stride", self.doc_stride, 0)
         check_whole_number("max_seq_len", self.max_seq_len, 1)
         check_whole_number("max_question_len", self.max_question_len, 1)
-        switch("handle_impossible_answer", self.handle_impossible_answer)
-        switch("align_to_words", self.align_to_words)
+        check_bool("handle_impossible_answer", self.handle_impossible_answer)
+        check_bool("align_to_words", self.align_to_words)
 
 
 class QuestionAnswering(TextTask):
-    """Where in a text does the answer stand?
+    """Extract the answer to a question from a text.
 
     >>> pipe = pipeline("question-answering", model="./squad/")                     # doctest: +SKIP
     >>> pipe(question="Where does John live?", context="John lives in London.")     # doctest: +SKIP
@@ -65,7 +62,7 @@ class QuestionAnswering(TextTask):
     predicts_from_encoding = True
     Options = QuestionAnsweringOptions
     unwraps_one = True
-    chooses_labels = True
+    supports_distillation = True
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -76,48 +73,48 @@ class QuestionAnswering(TextTask):
                 raise InputError(f"{name} is empty")
         answers, impossible = row.get("answers"), row.get("is_impossible")
         if answers is not None and not are_answers(answers):
-            told = 'must be {"text": [...], "answer_start": [...]}, with a text and a number for each'
-            raise InputError(f"answers {told}, got {describe(answers)}")
+            expected = '{"text": [...], "answer_start": [...]}, with a text and a number for each'
+            raise InputError(f"answers must be {expected}, got {describe(answers)}")
         if impossible not in (None, True, False):
             raise InputError(f"is_impossible must be true or false, got {describe(impossible)}")
 
     def encode(self, row: Row) -> list[Example]:
-        limit = min(self.limit, self.options.max_seq_len or LONGEST)
-        question, cut = self.question(row["question"])
-        length = len(self.question_offsets(question))
-        room = limit - length - self.tokenizer.num_special_tokens_to_add(pair=True)
-        if room < 1:
+        limit = min(self.limit, self.options.max_seq_len or WINDOW)
+        question, length, truncated = self.question(row["question"])
+        available = limit - length - self.tokenizer.num_special_tokens_to_add(pair=True)
+        if available < 1:
             raise InputError(
-                f"the question has {length} tokens, and a window of {limit} leaves no room for the context; "
-                f"pass {spelt('option', 'max_question_len', limit // 4)} to cut it, which is then told"
+                f"the question has {length} tokens, and a window of {limit} leaves no space for the context; "
+                f"pass {spelt('option', 'max_question_len', limit // 4)} to cut it, which is then reported"
             )
         stride = self.options.doc_stride
         if stride is None:
             stride = min(limit // 2, OVERLAP)
-            stride = stride if stride < room else room // 2
-        if stride >= room:
-            raise InputError(f"doc_stride must be less than the {room} tokens of a window's context, got {stride}")
-        windows = self.windows(question, row["context"], limit=limit, stride=stride, cut="only_second")
+            stride = stride if stride < available else available // 2
+        if stride >= available:
+            raise InputError(f"doc_stride must be less than the {available} tokens of a window's context, got {stride}")
+        windows = self.windows(question, row["context"], limit=limit, stride=stride, truncation="only_second")
         if len(windows[0].texts[1]) == 0:
             raise InputError(f"the context {describe(row['context'])} has no tokens to read")
         span = self.span(row)
         examples = []
         for i, encoded in enumerate(windows):
             labels = {} if span is None else dict(zip(POSITIONS, positions(encoded, *span), strict=True))
-            encoded.truncated = cut
+            encoded.truncated = truncated
             examples.append(Example(encoded, labels, window=i))
         return examples
 
-    def question(self, text: str) -> tuple[str, bool]:
-        """The question, and whether it had to be cut."""
+    def question(self, text: str) -> tuple[str, int, bool]:
+        """The question, its number of tokens, and whether it was truncated."""
         most = self.options.max_question_len
-        if most is None:
-            return text, False
         offsets = self.question_offsets(text)
-        return (text, False) if len(offsets) <= most else (text[: offsets[most - 1][1]], True)
+        if most is None or len(offsets) <= most:
+            return text, len(offsets), False
+        text = text[: offsets[most - 1][1]]
+        return text, len(self.question_offsets(text)), True
 
     def question_offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of the question stands in it."""
+        """The start and end of each token of the question."""
         return self.tokenizer(
             text,
             add_special_tokens=False,
@@ -127,20 +124,20 @@ class QuestionAnswering(TextTask):
         )["offset_mapping"]
 
     def span(self, row: Row) -> tuple[int, int] | None:
-        """Where the first right answer stands in the context; (0, 0) if there is none, None if nobody says."""
+        """The start and end of the first correct answer; (0, 0) if there is none, None if the row has no label."""
         answers = row.get("answers")
         if row.get("is_impossible") or (answers is not None and not answers.get("text")):
             return 0, 0
         if answers is None:
             return None
         text, start = answers["text"][0], answers["answer_start"][0]
-        if start < 0:  # what CMRC writes for an answer that is not quoted word for word
+        if start < 0:  # CMRC's value for an answer that is not a literal quotation
             start = row["context"].find(text)
-        for slipped in SLIPS:
-            place = start + slipped
-            if place >= 0 and row["context"].startswith(text, place):
-                return place, place + len(text)
-        raise InputError(f"the answer {text!r} does not stand at {answers['answer_start'][0]} of its context")
+        for error in OFFSET_ERRORS:
+            position = start + error
+            if position >= 0 and row["context"].startswith(text, position):
+                return position, position + len(text)
+        raise InputError(f"the answer {text!r} is not at {answers['answer_start'][0]} of its context")
 
     def count_targets(self, batch: Batch) -> dict[str, int]:
         return {LOSS: len(batch.examples)}
@@ -148,7 +145,7 @@ class QuestionAnswering(TextTask):
     # --- tensors to answers ------------------------------------------------------------------------------------
 
     def outputs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The scores of starts and of ends, B T each; those of padding are the lowest, so that no answer is there."""
+        """The logits of starts and ends, B T each; those of padding are the lowest, so that no answer is there."""
         out = self.call(model, batch.inputs)
         return out.start_logits, out.end_logits
 
@@ -158,40 +155,40 @@ class QuestionAnswering(TextTask):
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
         found: list[dict[str, Any]] = []
-        nothing = 1.0  # that there is no answer is as likely as in the window that thinks so least
+        no_answer = 1.0  # the probability of "no answer" is the lowest of all windows
         for example, logits in zip(examples, outputs, strict=True):
             starts, ends = self.probabilities(example.encoded, logits)
-            nothing = min(nothing, float(starts[0] * ends[0]))
+            no_answer = min(no_answer, float(starts[0] * ends[0]))
             found += [
-                {"score": score, **self.quoted(row["context"], example.encoded, first, last)}
-                for score, first, last in self.spans(example.encoded, starts, ends)
+                {"score": score, **self.span_text(row["context"], example.encoded, first, last)}
+                for score, first, last in self.best_spans(example.encoded, starts, ends)
             ]
         if self.options.handle_impossible_answer:
-            found.append({"score": nothing, "start": 0, "end": 0, "answer": ""})
+            found.append({"score": no_answer, "start": 0, "end": 0, "answer": ""})
         found.sort(key=lambda each: -each["score"])
-        told = {**({"windows": len(examples)} if len(examples) > 1 else {}), **truncation_note(examples)}
-        best = [{**each, **told} for each in found[: self.options.top_k]]
+        notes = {**({"windows": len(examples)} if len(examples) > 1 else {}), **truncation_note(examples)}
+        best = [{**each, **notes} for each in found[: self.options.top_k]]
         return best[0] if len(best) == 1 else best
 
     def probabilities(self, encoded: Encoded, logits: Tensor) -> Tensor:
-        """2 T: how likely an answer starts and ends at each token of the context, or at [CLS] if there is none."""
+        """2 T: the probability that an answer starts and ends at each context token; at [CLS], that there is none."""
         cls_id = None if self.tokenizer.cls_token is None else self.tokenizer.cls_token_id
-        kinds = zip(encoded.sequences(), encoded.ids(), strict=True)
-        hidden = torch.tensor([sequence != 1 and token != cls_id for sequence, token in kinds])
-        return logits.masked_fill(hidden, HIDDEN).softmax(-1)
+        tokens = zip(encoded.sequences(), encoded.ids(), strict=True)
+        masked = torch.tensor([sequence != 1 and token != cls_id for sequence, token in tokens])
+        return logits.masked_fill(masked, MASKED).softmax(-1)
 
-    def spans(self, encoded: Encoded, starts: Tensor, ends: Tensor) -> list[tuple[float, int, int]]:
-        """The best stretches of the context: score, first and last token."""
+    def best_spans(self, encoded: Encoded, starts: Tensor, ends: Tensor) -> list[tuple[float, int, int]]:
+        """The best spans of the context: score, first and last token."""
         context = torch.tensor([sequence == 1 for sequence in encoded.sequences()])
         scores = torch.outer(starts, ends)  # T T
         allowed = torch.outer(context, context).triu().tril(self.options.max_answer_len - 1)
         scores = scores.masked_fill(~allowed, -1.0).flatten()
-        values, places = scores.topk(min(self.options.top_k, int(allowed.sum())))
+        values, indices = scores.topk(min(self.options.top_k, int(allowed.sum())))
         length = len(starts)
-        return [(v, p // length, p % length) for v, p in zip(values.tolist(), places.tolist(), strict=True)]
+        return [(v, i // length, i % length) for v, i in zip(values.tolist(), indices.tolist(), strict=True)]
 
-    def quoted(self, context: str, encoded: Encoded, first: int, last: int) -> dict[str, Any]:
-        """A stretch of tokens as text, widened to whole words if that is asked for."""
+    def span_text(self, context: str, encoded: Encoded, first: int, last: int) -> dict[str, Any]:
+        """A span of tokens as text, extended to complete words if `align_to_words` is set."""
         offsets = encoded.offsets()
         start, end = offsets[first][0], offsets[last][1]
         if self.options.align_to_words:
@@ -206,11 +203,11 @@ class QuestionAnswering(TextTask):
         return torch.cat(outputs)  # 2B T
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
-        places = torch.cat([batch.labels[name] for name in POSITIONS])
-        return summed_span_loss(logits, places)
+        positions = torch.cat([batch.labels[name] for name in POSITIONS])
+        return summed_span_loss(logits, positions)
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         return ("f1", "exact_match")
 
     def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> str:
@@ -218,14 +215,13 @@ class QuestionAnswering(TextTask):
         return (best[0] if isinstance(best, list) else best)["answer"]
 
     def reference(self, row: Row) -> list[str]:
-        right = [] if row.get("is_impossible") else list(row["answers"]["text"])
-        if not right and not self.options.handle_impossible_answer and "impossible" not in self.kept:
-            self.kept["impossible"] = True
-            asked = spelt("option", "handle_impossible_answer", True)
-            log.warning('a question has no answer, and "" is never given: all such are judged wrong; pass %s', asked)
-        return right
+        correct = [] if row.get("is_impossible") else list(row["answers"]["text"])
+        if not correct and not self.options.handle_impossible_answer:
+            message = 'a question has no answer, and "" is never given: all such count as wrong; pass %s'
+            self.warn_once("impossible", message, spelt("option", "handle_impossible_answer", True))
+        return correct
 
-    def metric(self, predictions: Sequence[str], references: Sequence[list[str]]) -> dict[str, float]:
+    def compute_metrics(self, predictions: Sequence[str], references: Sequence[list[str]]) -> dict[str, float]:
         return answer_scores(predictions, references)
 
 
@@ -233,7 +229,7 @@ POSITIONS = ("start_positions", "end_positions")
 
 
 def are_answers(value: Any) -> bool:
-    """Whether this is what SQuAD has for the answers to a question, or none of them."""
+    """Whether this is SQuAD's format for the answers to a question, of which there may be none."""
     if not isinstance(value, Mapping) or "text" not in value:
         return False
     texts, starts = value["text"], value.get("answer_start", [])
@@ -243,13 +239,13 @@ def are_answers(value: Any) -> bool:
 
 
 def positions(encoded: Encoded, start: int, end: int) -> tuple[int, int]:
-    """The first and last token of an answer given by its characters; (0, 0), [CLS], where a window does not hold it."""
+    """The first and last token of an answer given by its characters; (0, 0), [CLS], if a window does not contain it."""
     context = [
-        (place, offsets)
-        for place, (sequence, offsets) in enumerate(zip(encoded.sequences(), encoded.offsets(), strict=True))
+        (position, offsets)
+        for position, (sequence, offsets) in enumerate(zip(encoded.sequences(), encoded.offsets(), strict=True))
         if sequence == 1
     ]
     if start == end or start < context[0][1][0] or end > context[-1][1][1]:
         return 0, 0
-    inside = [place for place, (a, b) in context if a < end and b > start]
+    inside = [position for position, (a, b) in context if a < end and b > start]
     return (inside[0], inside[-1]) if inside else (0, 0)

@@ -1,15 +1,16 @@
-"""A task is one object: the rows it reads, how its processor turns them into arrays, its head, its objectives, its
-metric, its answer.
+"""A task is one object: the rows it reads, how its processor encodes them, its head, its objectives, its metrics, its
+answers.
 
-`pipeline()`, prediction, evaluation and training use the same object, so that they cannot disagree. Its methods stand
-in the order in which data flows:
+`pipeline()`, prediction, evaluation and training use the same object, so that they cannot disagree. Its methods are in
+the order in which data flows:
 
     read -> encode -> collate -> outputs -> split -> answer
                                          -> objectives_of
 
-Three of its parts have files of their own: inputs.py reads what a user hands in, processor.py turns values into arrays,
-objectives.py holds losses and metrics. A new task says its name, head and columns, `encode` and `answer`; to be
-trained, `loss_of`; to be evaluated, `predict`, `reference` and `metric`. Tasks that read text start from `TextTask`.
+Three of its parts have files of their own: inputs.py parses calls and rows, processor.py turns values into arrays,
+objectives.py holds losses and metrics. A new task states its name, head and columns, `encode` and `answer`; to be
+trained, `loss_of`; to be evaluated, `predict`, `reference` and `compute_metrics`. Tasks that read text start from
+`TextTask`.
 """
 
 from __future__ import annotations
@@ -33,30 +34,31 @@ from .batch import Batch, Example, compact_label, label_tensor
 from .inputs import Row, RowReader
 from .objectives import Objectives
 from .processor import Processor
-from .registry import task_class
+from .task_registry import task_class
 
 
 class Task(RowReader, Objectives):
-    """What all tasks share. A task adds what it reads, what it asks the model, and what it makes of the outputs."""
+    """What all tasks share. A subclass adds the rows it reads, the model call and the postprocessing of outputs."""
 
     aliases: ClassVar[tuple[str, ...]] = ()
     head: ClassVar[str]  # what its model has on top of the body: one of `registry.HEADS`
-    taught_by: ClassVar[str | None] = None  # the task whose rows teach it, if not its own
-    unwraps_one: ClassVar[bool] = False  # a list of one row is answered as the row alone
-    written_columns: ClassVar[tuple[str, ...]] = ()  # what the model generates, with words of its vocabulary too
-    predicts_from_encoding: ClassVar[bool] = False  # `predict` reads more of an encoded text than its ids
-    draws: ClassVar[bool] = False  # numbers at random, so that batches must be read one after the other
+    trained_as: ClassVar[str | None] = None  # the task that trains its model, if it is another one
+    unwraps_one: ClassVar[bool] = False  # a list of one row is answered like the row alone
+    generated_columns: ClassVar[tuple[str, ...]] = ()  # those the model generates: they need its vocabulary too
+    predicts_from_encoding: ClassVar[bool] = False  # `predict` needs more of an encoded text than its ids
+    uses_random_numbers: ClassVar[bool] = False  # so that batches must run one after the other
 
     def __init__(self, model: PreTrainedModel, processor: Processor, **options: Any) -> None:
         self.model = model
         self.processor = processor
-        self.kept = {}
+        self.cache = {}
+        self.warned = set()
         self.options = self.Options()
         self.options = self.with_options(**options).options
 
     @property
     def trainable(self) -> nn.Module:
-        """What training changes, and hands to `loss`, perhaps wrapped: the model, and what else learns."""
+        """The module that training updates and passes to `loss`, perhaps wrapped: the model and further layers."""
         return self.model
 
     def prepared(self) -> Task:
@@ -67,22 +69,22 @@ class Task(RowReader, Objectives):
         return ready
 
     def save_processor(self, folder: str | PathLike[str]) -> None:
-        """Write what turns rows into arrays beside the model, as `from_pretrained` reads it."""
+        """Write the processor's files beside the model, as `from_pretrained` reads them."""
         self.processor.save_pretrained(folder)
 
     @property
     def label_ids(self) -> dict[str, int]:
-        """The names of the model's labels, each with its number."""
+        """The model's labels by name."""
         return {label: number for number, label in self.model.config.id2label.items()}
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
     def encode(self, row: Row) -> list[Example]:
-        """The model's inputs for one row; several when a long text is read in windows."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it encodes")
+        """The model's inputs for one row; several when a long text is split into windows."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement encode")
 
     def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
-        """`encode` for many rows, where a task has a quicker way for them together."""
+        """`encode` for many rows, for tasks that can encode them faster together."""
         return [self.encode(row) for row in rows]
 
     def collate(self, examples: Sequence[Example]) -> Batch:
@@ -95,22 +97,22 @@ class Task(RowReader, Objectives):
         return batch
 
     def collate_inputs(self, examples: Sequence[Example], labels: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors that the model takes, by the names of its arguments."""
+        """The model's input tensors, by argument name."""
         return self.processor.collate([example.encoded for example in examples])
 
     def count_positions(self, batch: Batch) -> int:
-        """How much room a batch takes with its padding."""
+        """The size of a batch including padding."""
         return sum(batch.lengths)
 
     def compact(self, example: Example) -> Example:
-        """The same example in little memory, for training, which reads it in every epoch."""
+        """The same example in less memory, for training, which holds all examples and reads them in every epoch."""
         labels = {name: compact_label(value) for name, value in example.labels.items()}
         return replace(example, encoded=self.processor.compact(example.encoded), labels=labels)
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
     def call(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Any:
-        """The model's outputs, without what no task reads."""
+        """The model's outputs, without a KV cache, which no task reads."""
         extra = {"use_cache": False} if takes(model, "use_cache") else {}
         return model(**inputs, **extra, return_dict=True)
 
@@ -119,53 +121,53 @@ class Task(RowReader, Objectives):
         return self.split(self.outputs(self.trainable, batch), batch)
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:
-        """What the user gets for one row."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it answers")
+        """The result for one row, as returned to the user."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement answer")
 
-    def wrap(self, answer: Any, given: Any, asked: Iterable[str]) -> Any:
-        """The answer as it is returned for one row alone; `asked` names the options of that call."""
+    def wrap(self, answer: Any, given: Any, requested: Iterable[str]) -> Any:
+        """The answer as returned for a single row; `requested` names the options passed in that call."""
         return answer
 
-    # --- what is learnt from -----------------------------------------------------------------------------------
+    # --- training data -----------------------------------------------------------------------------------------
 
-    def pieces(self, rows: Sequence[Any], learning: bool = True) -> Sequence[Any]:
-        """What is learnt from, and counted as rows: the rows themselves, or pieces of the text of all of them."""
+    def prepare_rows(self, rows: Sequence[Any], training: bool = True) -> Sequence[Any]:
+        """The rows that examples are made of, one by one: the rows themselves, or blocks of their joined text."""
         return rows
 
-    def may_begin(self, row: Any) -> bool:
-        """Whether rows that are read together may begin with this one, or it belongs to the one before it."""
+    def starts_document(self, row: Any) -> bool:
+        """Whether a block of rows may start with this one; False if it continues the document of the row before."""
         return True
 
-    def learn_from(self, row: Any, seed: Sequence[int]) -> list[Example]:
-        """What one of `pieces` teaches. What is drawn at random depends on `seed` alone: of the run, epoch and row."""
+    def training_examples(self, row: Any, seed: Sequence[int]) -> list[Example]:
+        """The training examples of one of the prepared rows. Random choices depend on `seed` alone: run, epoch, row."""
         return self.encode(self.read(row))
 
-    # --- honesty -----------------------------------------------------------------------------------------------
+    # --- untrained weights -------------------------------------------------------------------------------------
 
     def refuse_untrained(self) -> None:
-        """Raise if an answer would come from weights that were drawn and learnt nothing, or learnt something else."""
+        """Raise if answers would come from weights that are randomly initialised, or trained for another task."""
         model, config = self.model, self.model.config
-        mine, where = type(model).__name__, config.name_or_path or "the checkpoint"
-        teacher = task_class(self.taught_by) if self.taught_by else self
-        way = f"by {self.taught_by} " if self.taught_by else ""
-        remedy = f"{way}on rows with {', '.join(teacher.columns.all)}, or load a checkpoint of {mine}"
-        if learnt_otherwise(mine, config):
+        model_class, where = type(model).__name__, config.name_or_path or "the checkpoint"
+        trainer = task_class(self.trained_as) if self.trained_as else self
+        way = f"with {self.trained_as} " if self.trained_as else ""
+        remedy = f"{way}on rows with {', '.join(trainer.columns.all)}, or load a checkpoint of {model_class}"
+        if learnt_otherwise(model_class, config):
             raise InputError(
-                f"{where} is a {config.architectures[0]}: its classifier fits a {mine} by shape and has "
-                f"learnt something else than {self.name}; train it {remedy}"
+                f"{where} is a {config.architectures[0]}: its classifier fits a {model_class} by shape but was "
+                f"trained for something else than {self.name}; train it {remedy}"
             )
-        drawn = [part for part in model.untrained if self.depends_on(part)]
-        if not drawn:
+        untrained = [part for part in model.untrained if self.depends_on(part)]
+        if not untrained:
             return
-        told = f"{where if model.is_loaded else f'this {mine}'} has no trained {', '.join(drawn)}"
-        if not model.is_loaded and model.base_model_prefix in drawn:
-            told = f"this {mine} was made from a config and has learnt nothing"
-        elif {*drawn} <= {*model.load_report.replaced}:
-            told = f"the {', '.join(drawn)} of {where} had another shape and was drawn anew"
-        raise InputError(f"{told}, so {self.name} would answer at random: train the model {remedy}")
+        reason = f"{where if model.is_loaded else f'this {model_class}'} has no trained {', '.join(untrained)}"
+        if not model.is_loaded and model.base_model_prefix in untrained:
+            reason = f"this {model_class} was made from a config and is not trained"
+        elif {*untrained} <= {*model.load_report.replaced}:
+            reason = f"the {', '.join(untrained)} of {where} had another shape and was newly initialised"
+        raise InputError(f"{reason}, so {self.name} would answer at random: train the model {remedy}")
 
     def depends_on(self, part: str) -> bool:
-        """Whether an answer depends on a part of the model: vectors of tokens do on the body, without its pooler."""
+        """Whether answers depend on a part of the model: token vectors need the body, without its pooler."""
         inner = part.removeprefix(self.model.keymap.prefix)
         is_of_body = self.model.base_model is self.model or inner != part or part == self.model.base_model_prefix
         return self.head != BODY or (is_of_body and inner != "pooler")

@@ -1,4 +1,4 @@
-"""A task whose rows hold texts: they are read by a tokenizer."""
+"""A task whose rows hold texts, which a tokenizer encodes."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from .batch import Batch, Example
 from .processor import TextProcessor
 from .task import Task, takes
 from .task_options import TextOptions
-from .truncation import EncodesTexts
+from .truncation import TextEncodingMixin
 
 log = logging.getLogger("glassformer")
 
-SPARE = 256  # rows that a model may have beyond its tokenizer's tokens: sizes are rounded up
+MAX_UNUSED_ROWS = 256  # that an embedding may have beyond the tokenizer's tokens: sizes are often rounded up
 SomeTask = TypeVar("SomeTask", bound="TextTask")
 
 
-class TextTask(EncodesTexts, Task):
+class TextTask(TextEncodingMixin, Task):
     """What all tasks that read texts share."""
 
     Options = TextOptions
-    needs_special_tokens: ClassVar[bool] = False  # texts of files keep theirs too
+    needs_special_tokens: ClassVar[bool] = False  # special tokens in texts of files are read as such by default
 
     processor: TextProcessor
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
         if self.head == BODY and model.config.is_encoder_decoder:
-            raise InputError(f"{self.name} takes a model that reads one text; {type(model).__name__} writes another")
+            raise InputError(f"{self.name} takes an encoder or a decoder; {type(model).__name__} is an encoder-decoder")
         super().__init__(model, TextProcessor(tokenizer), **options)
         self.compare_vocabularies()
 
@@ -56,42 +56,47 @@ class TextTask(EncodesTexts, Task):
         model_arguments: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> SomeTask:
-        """The task with a model and tokenizer from a folder or by a hub name.
+        """Load the task's model and tokenizer from a folder or by a hub name.
 
         `hub` holds the arguments for finding files (`revision`, `cache_dir`, ...), `model_arguments` further ones for
         the model's own `from_pretrained`.
         """
-        hub = dict(hub or {})
-        model = AUTO_CLASSES[cls.head].from_pretrained(name_or_path, **hub, **(model_arguments or {}))
-        if tokenizer is None or not isinstance(tokenizer, PreTrainedTokenizer):
+        parts = cls.load_parts(name_or_path, tokenizer, dict(hub or {}), dict(model_arguments or {}))
+        return cls(**{**parts, **options})
+
+    @classmethod
+    def load_parts(cls, name_or_path: Any, tokenizer: Any, hub: dict, model_arguments: dict) -> dict[str, Any]:
+        """The constructor's arguments that come from a checkpoint."""
+        model = AUTO_CLASSES[cls.head].from_pretrained(name_or_path, **hub, **model_arguments)
+        if not isinstance(tokenizer, PreTrainedTokenizer):
             tokenizer = AutoTokenizer.from_pretrained(name_or_path if tokenizer is None else tokenizer, **hub)
-        return cls(model, tokenizer, **options)
+        return {"model": model, "tokenizer": tokenizer}
 
     @classmethod
     def new_config(cls, tokenizer: PreTrainedTokenizer) -> dict[str, Any]:
-        """What the config of a new model must say to go with a tokenizer."""
+        """The config fields of a new model that its tokenizer determines."""
         ids = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
         return {"vocab_size": len(tokenizer), **ids}
 
     def compare_vocabularies(self) -> None:
-        """Warn that the tokenizer seems to be another model's, whose ids mean other words."""
-        known, words = self.model.get_input_embeddings().num_embeddings, len(self.tokenizer)
-        if words > known or known - words >= SPARE:
+        """Warn if the tokenizer seems to belong to another model, in which ids mean other tokens."""
+        rows, tokens = self.model.get_input_embeddings().num_embeddings, len(self.tokenizer)
+        if tokens > rows or rows - tokens >= MAX_UNUSED_ROWS:
             warning = "the tokenizer has %d tokens and the model %d: if they do not belong together, answers are wrong"
-            log.warning(warning, words, known)
+            log.warning(warning, tokens, rows)
 
     def check_column(self, name: str, value: Any) -> None:
         if name in self.columns.lists:
-            is_right = isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
-            if value is not None and not is_right:
+            is_valid = isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
+            if value is not None and not is_valid:
                 raise InputError(f"{name} must be a list of one text or more, got {describe(value)}")
         elif value is not None and not isinstance(value, str):
             raise InputError(f"{name} must be a text, got {describe(value)}")
 
-    def learn_from(self, row: Any, seed: Sequence[int]) -> list[Example]:
-        examples = super().learn_from(row, seed)
+    def training_examples(self, row: Any, seed: Sequence[int]) -> list[Example]:
+        examples = super().training_examples(row, seed)
         if any(example.encoded.truncated for example in examples):
-            self.report_truncation("text", self.limit)
+            self.warn_truncated("text", self.limit)
         return examples
 
     def collate_inputs(self, examples: Sequence[Example], labels: Mapping[str, Tensor]) -> dict[str, Tensor]:

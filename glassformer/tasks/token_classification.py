@@ -1,4 +1,4 @@
-"""token-classification: a label for each token, and the entities that labels of neighbours form."""
+"""token-classification: a label for each token, and the entities that adjacent tokens form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..text.base.text_inputs import describe
 from .batch import Batch, Example
 from .inputs import Columns, Row
 from .metrics import begins, entity_scores, split_tag
-from .task_options import TextOptions, switch
+from .task_options import TextOptions, check_bool
 from .text_task import TextTask
 
 STRATEGIES = ("none", "simple", "first", "average", "max")
@@ -26,16 +26,16 @@ OUTSIDE = "O"
 
 @dataclass(frozen=True, kw_only=True)
 class TokenClassificationOptions(TextOptions):
-    aggregation_strategy: str = "none"  # how tokens become entities; the last three never cut through a word
+    aggregation_strategy: str = "none"  # how tokens become entities; the last three never split a word
     ignore_labels: Sequence[str] = (OUTSIDE,)
-    stride: int | None = None  # tokens that the windows of a long text share; None for a quarter of a window
+    stride: int | None = None  # the overlap of windows in tokens; None for a quarter of a window
     is_split_into_words: bool = False  # a list of texts is one row, given as its words
-    delimiter: str | None = None  # what stands between such words in the text that offsets count in; None is a space
+    delimiter: str | None = None  # joins such words to the text that offsets refer to; None is a space
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("aggregation_strategy", self.aggregation_strategy, STRATEGIES)
-        switch("is_split_into_words", self.is_split_into_words)
+        check_bool("is_split_into_words", self.is_split_into_words)
         if self.stride is not None:
             check_whole_number("stride", self.stride, 0)
         if isinstance(self.ignore_labels, str) or not isinstance(self.ignore_labels, Sequence):
@@ -43,18 +43,18 @@ class TokenClassificationOptions(TextOptions):
 
 
 class Token(NamedTuple):
-    """A token of the text with what the model says of it."""
+    """A token of the text with the model's scores."""
 
     word: str
     scores: Tensor
     start: int
     end: int
     index: int
-    number: int  # of the word that it is part of
+    number: int  # the index of its word
 
 
 class TokenClassification(TextTask):
-    """Which tokens are names, places, parts of speech?
+    """Label tokens, for example with named entities or parts of speech.
 
     >>> pipe = pipeline("ner", model="./ner/", aggregation_strategy="simple")         # doctest: +SKIP
     >>> pipe("John lives in New York")                                                # doctest: +SKIP
@@ -67,11 +67,11 @@ class TokenClassification(TextTask):
     columns = Columns(("text",), ("tokens",), ("tags",), lists=("tokens",))
     predicts_from_encoding = True
     Options = TokenClassificationOptions
-    smooths_labels = weighs_labels = chooses_labels = True
+    supports_label_smoothing = supports_class_weights = supports_distillation = True
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
-    def is_one(self, given: Any) -> bool:
+    def is_single_row(self, given: Any) -> bool:
         if isinstance(given, tuple | list) and self.options.is_split_into_words:
             return bool(given) and isinstance(given[0], str)
         return isinstance(given, str | Mapping)
@@ -87,16 +87,16 @@ class TokenClassification(TextTask):
 
     def check_row(self, row: Row, given: Mapping[str, Any]) -> None:
         if (row.get("text") is None) == (row.get("tokens") is None):
-            held = ", ".join(map(str, given)) or "nothing"
-            raise InputError(f"{self.name} needs either text or tokens; the row has {held}")
+            present = ", ".join(map(str, given)) or "nothing"
+            raise InputError(f"{self.name} needs either text or tokens; the row has {present}")
         tags = row.get("tags")
         if tags is not None and (row.get("tokens") is None or len(tags) != len(row["tokens"])):
             raise InputError(f"tags need as many tokens, got {len(tags)} and {len(row.get('tokens') or ())}")
 
     def encode(self, row: Row) -> list[Example]:
         words = row.get("tokens")
-        room = self.limit - self.tokenizer.num_special_tokens_to_add()
-        stride = room // 4 if self.options.stride is None else self.options.stride
+        available = self.limit - self.tokenizer.num_special_tokens_to_add()
+        stride = available // 4 if self.options.stride is None else self.options.stride
         windows = self.windows(
             row["text"] if words is None else words, limit=self.limit, stride=stride, words=words is not None
         )
@@ -109,16 +109,16 @@ class TokenClassification(TextTask):
         return examples
 
     def targets(self, example: Example, tags: Sequence[str], seen: int) -> list[int]:
-        """The label of every word at its first token; not again where the window before has read it already."""
+        """The label of every word at its first token, ignored where the previous window contains it (before `seen`)."""
         labels = []
-        place = example.encoded.spans[0][0]  # counted in the tokens of the whole text
-        before = example.encoded.texts[0].words[place - 1] if place else None
+        position = example.encoded.spans[0][0]  # counted in the tokens of the entire text
+        before = example.encoded.texts[0].words[position - 1] if position else None
         for word in example.encoded.words():
             if word is None:
                 labels.append(IGNORED)
                 continue
-            labels.append(self.tag_id(tags[word]) if word != before and place >= seen else IGNORED)
-            before, place = word, place + 1
+            labels.append(self.tag_id(tags[word]) if word != before and position >= seen else IGNORED)
+            before, position = word, position + 1
         return labels
 
     def tag_id(self, tag: Any) -> int:
@@ -131,10 +131,10 @@ class TokenClassification(TextTask):
     # --- tensors to answers ------------------------------------------------------------------------------------
 
     def split(self, outputs: Tensor, batch: Batch) -> list[Tensor]:
-        return batch.by_length(outputs.float())  # each T L
+        return batch.unpad(outputs.float())  # each T L
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> list[dict[str, Any]]:
-        text, starts = self.joined(row)
+        text, starts = self.join_words(row)
         found = []
         for example, logits in zip(examples, outputs, strict=True):
             entities = self.entities(list(self.tokens(example, logits.softmax(-1), text, starts)))
@@ -146,39 +146,39 @@ class TokenClassification(TextTask):
             ]
         return without_overlaps(found) if len(examples) > 1 else found
 
-    def joined(self, row: Row) -> tuple[str, list[int] | None]:
-        """The text that offsets count in, and where each of its words starts if it was given as words."""
+    def join_words(self, row: Row) -> tuple[str, list[int] | None]:
+        """The text that offsets refer to, and the start of each of its words if it was given as words."""
         words = row.get("tokens")
         if words is None:
             return row["text"], None
         delimiter = " " if self.options.delimiter is None else self.options.delimiter
-        starts, place = [], 0
+        starts, position = [], 0
         for word in words:
-            starts.append(place)
-            place += len(word) + len(delimiter)
+            starts.append(position)
+            position += len(word) + len(delimiter)
         return delimiter.join(words), starts
 
     def tokens(self, example: Example, scores: Tensor, text: str, starts: list[int] | None) -> Iterator[Token]:
         encoded = example.encoded
-        moved = encoded.spans[0][0]  # tokens of the text before this window
+        first = encoded.spans[0][0]  # the number of tokens before this window
         ids, offsets, words = encoded.ids(), encoded.offsets(), encoded.words()
         special = encoded.special_tokens_mask()
-        for place, (token_id, (start, end), word) in enumerate(zip(ids, offsets, words, strict=True)):
-            if special[place]:
+        for position, (token_id, (start, end), word) in enumerate(zip(ids, offsets, words, strict=True)):
+            if special[position]:
                 continue
             shift = 0 if starts is None else starts[word]
             start, end = start + shift, end + shift
             unknown = self.tokenizer.unk_token is not None and token_id == self.tokenizer.unk_token_id
             name = text[start:end] if unknown else self.tokenizer.convert_ids_to_tokens(token_id)
-            yield Token(name, scores[place], start, end, place + moved, word)
+            yield Token(name, scores[position], start, end, first + position, word)
 
     def entities(self, tokens: list[Token]) -> list[dict[str, Any]]:
-        """Tokens as the strategy wants them: each alone, or grouped."""
+        """Tokens aggregated by the strategy: each alone, or grouped."""
         strategy = self.options.aggregation_strategy
         if strategy in ("none", "simple"):
-            tagged = [self.tagged([token], token.scores) for token in tokens]
+            tagged = [self.best_entity([token], token.scores) for token in tokens]
         else:
-            tagged = [self.tagged(word, word_scores(word, strategy)) for word in words_of(tokens)]
+            tagged = [self.best_entity(word, word_scores(word, strategy)) for word in group_words(tokens)]
         if strategy == "none":
             return [
                 {
@@ -197,10 +197,10 @@ class TokenClassification(TextTask):
                 groups[-1].append(entity)
             else:
                 groups.append([entity])
-        return [self.group(entities) for entities in groups]
+        return [self.merge(entities) for entities in groups]
 
-    def tagged(self, tokens: list[Token], scores: Tensor) -> dict[str, Any]:
-        """One token or word under its best label."""
+    def best_entity(self, tokens: list[Token], scores: Tensor) -> dict[str, Any]:
+        """One token or word with its best label."""
         best = int(scores.argmax())
         words = [token.word for token in tokens]
         return {
@@ -211,8 +211,8 @@ class TokenClassification(TextTask):
             "end": tokens[-1].end,
         }
 
-    def group(self, entities: list[dict[str, Any]]) -> dict[str, Any]:
-        """Neighbours that belong together, as one entity."""
+    def merge(self, entities: list[dict[str, Any]]) -> dict[str, Any]:
+        """Adjacent tokens of the same entity as one entry."""
         return {
             "entity_group": split_tag(entities[0]["entity"])[1] or entities[0]["entity"],
             "score": sum(entity["score"] for entity in entities) / len(entities),
@@ -222,7 +222,7 @@ class TokenClassification(TextTask):
         }
 
     def text_of(self, words: list[str]) -> str:
-        """Tokens or words as text, without the spaces that English does not put before punctuation."""
+        """Tokens or words as text, without spaces before English punctuation."""
         if len(words) == 1:
             return words[0]
         text = self.tokenizer.convert_tokens_to_string(words)
@@ -237,37 +237,37 @@ class TokenClassification(TextTask):
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         labels = batch.labels["labels"]
-        return summed_label_loss(logits, labels[labels != IGNORED], self.label_weights, self.label_smoothing)
+        return summed_label_loss(logits, labels[labels != IGNORED], self.class_weights, self.label_smoothing)
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         return ("f1", "precision", "recall", "accuracy")
 
     def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> list[str]:
-        """The tag of every word, told by its first token in the window where most text stands around it."""
+        """The tag of every word, predicted by its first token in the window that has the most context around it."""
         names = self.model.config.id2label
         default = OUTSIDE if OUTSIDE in names.values() else names[0]
         found: dict[int, tuple[int, str]] = {}
         for example, logits in zip(examples, outputs, strict=True):
             best, words = logits.argmax(-1).tolist(), example.encoded.words()
-            for place, word in enumerate(words):
-                if word is None or word == words[place - 1]:
+            for position, word in enumerate(words):
+                if word is None or word == words[position - 1]:
                     continue
-                around = min(place, len(words) - 1 - place)
-                if word not in found or around > found[word][0]:
-                    found[word] = (around, names[best[place]])
+                context = min(position, len(words) - 1 - position)
+                if word not in found or context > found[word][0]:
+                    found[word] = (context, names[best[position]])
         count = len(row["tokens"]) if row.get("tokens") is not None else max(found, default=-1) + 1
         return [found[word][1] if word in found else default for word in range(count)]
 
     def reference(self, row: Row) -> list[str]:
         return [self.model.config.id2label[self.tag_id(tag)] for tag in row["tags"]]
 
-    def metric(self, predictions: Sequence[list[str]], references: Sequence[list[str]]) -> dict[str, float]:
+    def compute_metrics(self, predictions: Sequence[list[str]], references: Sequence[list[str]]) -> dict[str, float]:
         return entity_scores(predictions, references)
 
 
-def words_of(tokens: list[Token]) -> list[list[Token]]:
-    """Tokens, those of a word together."""
+def group_words(tokens: list[Token]) -> list[list[Token]]:
+    """Tokens grouped by word."""
     words: list[list[Token]] = []
     for token in tokens:
         if words and token.number == words[-1][-1].number:
@@ -278,7 +278,7 @@ def words_of(tokens: list[Token]) -> list[list[Token]]:
 
 
 def word_scores(word: list[Token], strategy: str) -> Tensor:
-    """The scores of a word: its first token's, its surest token's, or the mean over its tokens."""
+    """The scores of a word: those of its first token, of its most confident token, or the mean over its tokens."""
     if strategy == "first":
         return word[0].scores
     if strategy == "max":
@@ -287,14 +287,14 @@ def word_scores(word: list[Token], strategy: str) -> Tensor:
 
 
 def without_overlaps(entities: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of entities that windows found at the same place, the longest, and of equally long ones the surest."""
-    kept: list[dict[str, Any]] = []
+    """The longest of the entities that overlapping windows found at the same place; of equally long ones the best."""
+    selected: list[dict[str, Any]] = []
     for entity in sorted(entities, key=lambda each: each["start"]):
-        if not kept or entity["start"] >= kept[-1]["end"]:
-            kept.append(entity)
+        if not selected or entity["start"] >= selected[-1]["end"]:
+            selected.append(entity)
             continue
-        last = kept[-1]
+        last = selected[-1]
         size, last_size = entity["end"] - entity["start"], last["end"] - last["start"]
         if (size, entity["score"]) > (last_size, last["score"]):
-            kept[-1] = entity
-    return kept
+            selected[-1] = entity
+    return selected

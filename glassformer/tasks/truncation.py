@@ -1,8 +1,8 @@
-"""Texts as inputs that fit the model: whole, cut because that was asked for, or in windows; never cut in silence."""
+"""Texts as inputs that fit the model: complete, truncated if requested, or in windows; never truncated silently."""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import InputError, spelt
@@ -11,41 +11,40 @@ from ..text.base.text_inputs import describe
 from ..text.encoding import EncodedRow as Encoded
 from ..text.tokenizer import PreTrainedTokenizer
 
-log = logging.getLogger("glassformer")
 
-
-class EncodesTexts:
-    """The part of a task that turns texts into tokens, as many as the model takes."""
+class TextEncodingMixin:
+    """The part of a task that turns texts into at most as many tokens as the model accepts."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizer
     options: Any
-    kept: dict[str, Any]
+    warn_once: Callable[..., None]
 
     @property
-    def marks_texts(self) -> bool:
-        """Whether texts get the special tokens that the tokenizer puts around them."""
+    def adds_special_tokens(self) -> bool:
+        """Whether texts get the tokenizer's special tokens around them."""
         return True
 
     @property
     def limit(self) -> int:
-        """The most tokens that one input of the model may have."""
-        return least(
-            positions_of(self.model), self.tokenizer.model_max_length, getattr(self.options, "max_length", None)
-        )
+        """The maximum number of tokens in one input of the model."""
+        max_length = getattr(self.options, "max_length", None)
+        return smallest(max_positions(self.model), self.tokenizer.model_max_length, max_length)
 
-    def fit(self, text: str, pair: str | None = None, *, cut: bool | str = False) -> Encoded:
-        """One text or pair as the model's input: cut when that is asked for, refused when it is too long."""
-        return self.fit_all([text], None if pair is None else [pair], cut=cut)[0]
+    def encode_text(self, text: str, pair: str | None = None, *, truncation: bool | str = False) -> Encoded:
+        """One text or pair as the model's input; raises if it is too long and truncation is not requested."""
+        return self.encode_texts([text], None if pair is None else [pair], truncation=truncation)[0]
 
-    def fit_all(self, texts: list[str], pairs: list[str] | None = None, *, cut: bool | str = False) -> list[Encoded]:
+    def encode_texts(
+        self, texts: list[str], pairs: list[str] | None = None, *, truncation: bool | str = False
+    ) -> list[Encoded]:
         """Texts or pairs as the model's inputs."""
         encodings = self.tokenizer(
             texts,
             pairs,
-            add_special_tokens=self.marks_texts,
-            truncation=cut,
-            max_length=self.limit if cut else None,
+            add_special_tokens=self.adds_special_tokens,
+            truncation=truncation,
+            max_length=self.limit if truncation else None,
             split_special_tokens=self.options.split_special_tokens,
             verbose=False,
         ).encodings
@@ -53,12 +52,10 @@ class EncodesTexts:
             self.check_length(text, encoded)
         return encodings
 
-    def report_truncation(self, what: str, most: int) -> None:
-        """Say once that texts of a kind are cut, where an answer has no place to say it in."""
-        told = self.kept.setdefault("told", set())
-        if what not in told:
-            told.add(what)
-            log.warning("a %s is longer than %d tokens and is cut, and so may be others after it", what, most)
+    def warn_truncated(self, what: str, most: int) -> None:
+        """Warn once that texts of a kind are truncated, for results that have no place to report it."""
+        message = "a %s is longer than %d tokens and is truncated, and so may be others after it"
+        self.warn_once(f"{what} truncated", message, what, most)
 
     def check_length(self, text: str, encoded: Encoded) -> None:
         if len(encoded) == 0:
@@ -66,7 +63,7 @@ class EncodesTexts:
         if len(encoded) > self.limit:
             raise InputError(
                 f"a text has {len(encoded)} tokens and the model takes {self.limit}; pass "
-                f"{spelt('option', 'truncation', True)} to cut it, which is then told"
+                f"{spelt('option', 'truncation', True)} to cut it, which is then reported"
             )
 
     def windows(
@@ -76,7 +73,7 @@ class EncodesTexts:
         *,
         limit: int,
         stride: int,
-        cut: str = "longest_first",
+        truncation: str = "longest_first",
         words: bool = False,
     ) -> list[Encoded]:
         """A text, or the second of a pair, in windows of at most `limit` tokens that overlap by `stride`.
@@ -86,7 +83,7 @@ class EncodesTexts:
         encoded = self.tokenizer(
             text,
             pair,
-            truncation=cut,
+            truncation=truncation,
             max_length=limit,
             stride=stride,
             is_split_into_words=words,
@@ -97,15 +94,15 @@ class EncodesTexts:
         if len(encoded[0]) == 0:
             raise InputError(f"the text {describe(text)} has no tokens to read")
         for window in encoded:
-            window.truncated = False  # what one of them leaves out stands in another
+            window.truncated = False  # the tokens that one window lacks are in another
         return encoded
 
 
-def positions_of(model: PreTrainedModel) -> int | None:
-    """How many positions a model has, None if it does not count them."""
+def max_positions(model: PreTrainedModel) -> int | None:
+    """The number of positions of a model, None if it has no limit."""
     return getattr(model.config, "max_position_embeddings", None)
 
 
-def least(*limits: int | None) -> int:
-    """The smallest of several limits, of which some may not be set."""
+def smallest(*limits: int | None) -> int:
+    """The smallest of several limits, some of which may be None."""
     return min(limit for limit in limits if limit is not None)

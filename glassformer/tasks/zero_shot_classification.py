@@ -1,4 +1,4 @@
-"""zero-shot-classification: labels that the model was never trained on, through a head that knows entailment."""
+"""zero-shot-classification: labels that the model was never trained on, by a head trained on entailment."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ..models.base import PreTrainedModel
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Example, truncation_note
 from .inputs import Columns, Row
-from .task_options import TruncationOptions, switch, texts
+from .task_options import TruncationOptions, check_bool, check_texts
 from .text_task import TextTask
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroShotOptions(TruncationOptions):
-    truncation: bool | str = "only_first"  # the text is cut, never the label, and the result tells
+    truncation: bool | str = "only_first"  # the text is truncated, never the label, and the result reports it
     candidate_labels: str | Sequence[str] | None = None  # a list, or words with commas between them
     hypothesis_template: str = "This example is {}."
     multi_label: bool = False  # whether several labels may be true at once
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        switch("multi_label", self.multi_label)
+        check_bool("multi_label", self.multi_label)
         if self.candidate_labels is not None:
-            texts("candidate_labels", self.labels)
+            check_texts("candidate_labels", self.labels)
         try:
             is_filled = self.hypothesis_template.format("x") != self.hypothesis_template
         except (AttributeError, IndexError, KeyError, ValueError):
@@ -48,7 +48,7 @@ class ZeroShotOptions(TruncationOptions):
 
 
 class ZeroShotClassification(TextTask):
-    """Which of these labels fits a text?
+    """Classify texts by any given labels.
 
     >>> pipe = pipeline("zero-shot-classification", model="./mnli/")                     # doctest: +SKIP
     >>> pipe("The team won the cup.", candidate_labels=["sports", "politics"])           # doctest: +SKIP
@@ -57,21 +57,21 @@ class ZeroShotClassification(TextTask):
 
     name = "zero-shot-classification"
     head = "sequence-classification"
-    taught_by = "text-classification"
+    trained_as = "text-classification"
     columns = Columns(("text",))
     Options = ZeroShotOptions
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
         super().__init__(model, tokenizer, **options)
-        self.verdicts()  # a model that knows nothing of entailment is refused now, and not at the first text
+        self.entailment_label_ids()  # a model without entailment labels raises now, and not at the first text
 
-    def take(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def parse_call(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         named = dict(named)
         if not inputs and "sequences" in named:
             inputs = (named.pop("sequences"),)
         if len(inputs) == 2 and "candidate_labels" not in named:
             inputs, named["candidate_labels"] = inputs[:1], inputs[1]
-        return super().take(inputs, named)
+        return super().parse_call(inputs, named)
 
     def encode(self, row: Row) -> list[Example]:
         if self.options.candidate_labels is None:
@@ -79,12 +79,12 @@ class ZeroShotClassification(TextTask):
             raise InputError(f"zero-shot-classification needs candidate_labels, the labels to choose from: {how}")
         hypotheses = [self.options.hypothesis_template.format(label) for label in self.options.labels]
         return [
-            Example(self.fit(row["text"], hypothesis, cut=self.options.cut), window=i)
+            Example(self.encode_text(row["text"], hypothesis, truncation=self.options.truncation_strategy), window=i)
             for i, hypothesis in enumerate(hypotheses)
         ]
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> dict[str, Any]:
-        entailment, contradiction = self.verdicts()
+        entailment, contradiction = self.entailment_label_ids()
         logits = torch.stack(list(outputs))  # labels L
         labels = self.options.labels
         if self.options.multi_label or len(labels) == 1:
@@ -99,8 +99,8 @@ class ZeroShotClassification(TextTask):
             **truncation_note(examples),
         }
 
-    def verdicts(self) -> tuple[int, int]:
-        """The numbers of the labels that say yes and no: what follows from the text, and what contradicts it."""
+    def entailment_label_ids(self) -> tuple[int, int]:
+        """The ids of the labels for entailment and contradiction."""
         names = {label.lower(): number for label, number in self.label_ids.items()}
         entailment = next((number for label, number in names.items() if label.startswith("entail")), None)
         if entailment is None or len(names) < 2:

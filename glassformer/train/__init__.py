@@ -1,1 +1,1 @@
-"""Rows and a task -> a trained model: optimizer, schedule, step, state (save and resume), trainer."""
+"""Training: batches, step, optimizer, schedule, checkpoints (save and resume), distribution, trainer."""

@@ -1,7 +1,7 @@
-"""Rows in the order of training: another one in each epoch, in batches of a token budget, from any step on.
+"""Training batches: rows in a new order in each epoch, in batches of a token budget, from any step on.
 
-What a step reads depends on the seed, the epoch and the step alone, so a position is two numbers and going on from it
-costs nothing.
+The rows of a step depend on the seed, the epoch and the step alone, so that a position is two numbers and resuming from
+it costs nothing.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ..data.file_row import Row as FileRow
 from ..data.shuffle import shuffle
 from ..errors import GlassformerError, InputError
 from ..tasks.batch import Batch, Example
-from ..tasks.inference import located
+from ..tasks.inference import add_location
 from ..tasks.task import Task
 
 log = logging.getLogger("glassformer")
 
-POOL = 2048  # rows among which those of like length share a batch
-EPOCHS = 1_000_003  # apart stand the seeds of two runs
+POOL = 2048  # rows that are sorted by length together, so that similar lengths share a batch
+SEED_STEP = 1_000_003  # between the seeds of two runs, for the epochs of each
 
 
 class Batches:
-    """The micro-batches of each step; an iterator without end that can be put anywhere.
+    """The micro-batches of each step: an endless iterator that can be set to any position.
 
-    All rows are encoded once, at the beginning, so that one that cannot be used is reported before hours of work, and
-    kept in little memory. What a task draws at random in pieces of text, such as masks, it draws anew in each epoch.
+    All rows are encoded once, at the beginning, so that an invalid one is reported before hours of work, and stay in
+    memory in a compact form. Random choices of a task in blocks of text, such as masks, change in each epoch.
     """
 
     def __init__(
@@ -37,22 +37,23 @@ class Batches:
         task: Task,
         rows: Sequence[Any],
         *,
-        tokens: int,
-        rows_at_most: int | None = None,
-        per_step: int = 1,
+        max_tokens: int,
+        max_rows: int | None = None,
+        batches_per_step: int = 1,
         seed: int = 0,
-        learning: bool = True,
+        training: bool = True,
     ) -> None:
         if len(rows) and not isinstance(rows, Pieces):
-            rows = task.pieces(rows, learning)
+            rows = task.prepare_rows(rows, training)
         if not len(rows):
-            raise InputError("there are no rows to learn from")
+            raise InputError("there are no rows to train on" if training else "there are no rows to evaluate on")
         self.task, self.rows = task, rows
-        self.tokens, self.rows_at_most, self.per_step, self.seed = tokens, rows_at_most, per_step, seed
+        self.max_tokens, self.max_rows, self.batches_per_step = max_tokens, max_rows, batches_per_step
+        self.seed = seed
         self.epoch, self.step = 0, 0
-        self.reading = 0  # the epoch of the rows that were handed out last
-        self.keeps_encodings = not learning and task.predicts_from_encoding
-        self.encoded: list[list[Example]] = []  # of every row, unless rows are pieces of a text that is encoded already
+        self.current_epoch = 0  # of the rows that were returned last
+        self.keeps_encodings = not training and task.predicts_from_encoding
+        self.encoded: list[list[Example]] = []  # of every row, unless rows are blocks of a text that is encoded already
         self.lengths, self.content = self.encode_all()
         self._plan = self.plan(0)
 
@@ -68,36 +69,36 @@ class Batches:
             targets = {name for example in examples for name in example.labels}
             if number == 0:
                 first = targets
-            elif targets != first:  # in one batch they would have nothing in common
+            elif targets != first:  # a batch could not have both
                 columns = ", ".join(self.task.columns.targets)
-                problem = InputError(f"it has other columns to learn from than {self.name_row(0)}, of {columns}")
-                raise located(problem, self.rows[number], number)
+                problem = InputError(f"it has other target columns than {self.name_row(0)}, of {columns}")
+                raise add_location(problem, self.rows[number], number)
             lengths.append(sum(map(len, examples)))
             empty += [number] * any(processor.is_empty(example.encoded) for example in examples)
             digest.update(repr([(processor.content(each.encoded), each.labels) for each in examples]).encode())
             self.encoded.append(examples if self.keeps_encodings else list(map(self.task.compact, examples)))
         if empty:
-            place = self.name_row(empty[0])
-            warning = "%d of %d rows have an empty text, the first of them %s: nothing in it tells their label"
-            log.warning(warning, len(empty), len(lengths), place)
+            warning = "%d of %d rows have an empty text, the first of them %s: their label cannot be predicted from it"
+            log.warning(warning, len(empty), len(lengths), self.name_row(empty[0]))
         return lengths, digest.hexdigest()
 
     def encode(self, number: int) -> list[Example]:
-        """One row as the model reads it, with what is to be learnt from it."""
+        """The examples of one row."""
         return self.encoded[number] if self.encoded else self.encode_row(number)
 
     def encode_row(self, number: int) -> list[Example]:
         try:
-            examples = self.task.learn_from(self.rows[number], (self.seed, self.reading, number))
+            examples = self.task.training_examples(self.rows[number], (self.seed, self.current_epoch, number))
             if not all(example.labels for example in examples):
-                self.task.require_labels(self.task.collate(examples))  # says what it misses
+                self.task.require_labels(self.task.collate(examples))  # raises, and names the missing columns
         except GlassformerError as error:
-            raise located(error, self.rows[number], number) from None
+            raise add_location(error, self.rows[number], number) from None
         for example in examples:
             example.row = number
         return examples
 
     def name_row(self, number: int) -> str:
+        """The location of a row, for messages."""
         if isinstance(self.rows, Pieces):
             return self.rows.name(number)
         row = self.rows[number]
@@ -105,29 +106,29 @@ class Batches:
 
     def plan(self, epoch: int) -> list[list[list[int]]]:
         """The steps of an epoch: each a list of batches, each a list of row numbers."""
-        seed = self.seed * EPOCHS + epoch
+        seed = self.seed * SEED_STEP + epoch
         order = list(shuffle(range(len(self.rows)), len(self.rows), seed))
         batches: list[list[int]] = []
         for start in range(0, len(order), POOL):
-            batches += self.grouped(sorted(order[start : start + POOL], key=self.lengths.__getitem__))
+            batches += self.group_rows(sorted(order[start : start + POOL], key=self.lengths.__getitem__))
         mixed = list(shuffle(batches, len(batches), seed))
-        return [mixed[start : start + self.per_step] for start in range(0, len(mixed), self.per_step)]
+        return [mixed[start : start + self.batches_per_step] for start in range(0, len(mixed), self.batches_per_step)]
 
-    def grouped(self, rows: list[int]) -> Iterator[list[int]]:
-        """Neighbours that fit into one batch together, at least one of them."""
+    def group_rows(self, rows: list[int]) -> Iterator[list[int]]:
+        """Consecutive rows that fit into one batch, at least one of them."""
         group: list[int] = []
-        held = 0
+        size = 0
         for row in rows:
-            if group and (held + self.lengths[row] > self.tokens or len(group) == self.rows_at_most):
+            if group and (size + self.lengths[row] > self.max_tokens or len(group) == self.max_rows):
                 yield group
-                group, held = [], 0
+                group, size = [], 0
             group.append(row)
-            held += self.lengths[row]
+            size += self.lengths[row]
         if group:
             yield group
 
-    def steps_in(self, epochs: int) -> int:
-        """How many steps so many epochs have."""
+    def count_steps(self, epochs: int) -> int:
+        """The number of steps in the first epochs."""
         return sum(len(self.plan(epoch)) for epoch in range(epochs))
 
     def __iter__(self) -> Batches:
@@ -136,7 +137,7 @@ class Batches:
     def __next__(self) -> list[list[int]]:
         """The rows of the next step, batch by batch."""
         found = self._plan[self.step]
-        self.reading = self.epoch
+        self.current_epoch = self.epoch
         self.step += 1
         if self.step == len(self._plan):
             self.epoch, self.step = self.epoch + 1, 0
@@ -147,34 +148,34 @@ class Batches:
         return self.task.collate([example for number in rows for example in self.encode(number)])
 
     @property
-    def ended_an_epoch(self) -> bool:
-        """Whether the step handed out last was its epoch's last one."""
+    def at_epoch_end(self) -> bool:
+        """Whether the step returned last was its epoch's last one."""
         return self.step == 0 and self.epoch > 0
 
     @property
-    def progress(self) -> float:
-        """How many epochs are done."""
+    def epochs_done(self) -> float:
+        """The number of finished epochs, with the fraction of the current one."""
         return self.epoch + self.step / len(self._plan)
 
-    # --- going on ----------------------------------------------------------------------------------------------
+    # --- resuming ----------------------------------------------------------------------------------------------
 
     def fingerprint(self) -> str:
-        """What tells whether a position in other rows means the same."""
-        shape = (self.lengths, self.tokens, self.rows_at_most, self.per_step, self.seed)
+        """A digest of all that determines the rows of a position."""
+        shape = (self.lengths, self.max_tokens, self.max_rows, self.batches_per_step, self.seed)
         return hashlib.blake2b(repr(shape).encode(), digest_size=16).hexdigest()
 
     def state_dict(self) -> dict[str, Any]:
-        known = {"rows": len(self.rows), "fingerprint": self.fingerprint(), "content": self.content}
-        return {"epoch": self.epoch, "step": self.step, **known}
+        digests = {"rows": len(self.rows), "fingerprint": self.fingerprint(), "content": self.content}
+        return {"epoch": self.epoch, "step": self.step, **digests}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if state["fingerprint"] != self.fingerprint():
             raise InputError(
                 f"the checkpoint was reading {state['rows']} rows, in an order that these {len(self.rows)} do not "
-                "have, and its place means nothing here: the rows, the seed, the size of batches, the accumulation and "
-                "the number of ranks must be those of that run"
+                "have, so that its position cannot be used: the rows, the seed, the size of batches, the accumulation "
+                "and the number of ranks must be those of that run"
             )
         if state.get("content", self.content) != self.content:
-            log.warning("some of the rows have changed since the checkpoint: it goes on with what they are now")
+            log.warning("some of the rows have changed since the checkpoint: training continues with the new ones")
         self.epoch, self.step = state["epoch"], state["step"]
         self._plan = self.plan(self.epoch)

@@ -1,12 +1,12 @@
-"""What a run must remember to go on as if nothing had happened, in folders that are ordinary checkpoints too.
+"""Training checkpoints: ordinary model folders, with the state that is needed to resume a run exactly.
 
     checkpoint-120/
       config.json, model.safetensors, tokenizer files    what from_pretrained reads
-      training_state.safetensors                         the optimizer's averages
-      training_state.json                                everything else: place in the data, random numbers, settings
-      interrupted                                        in one that a signal left, which goes when there is a newer one
+      training_state.safetensors                         the optimizer's state
+      training_state.json                                all other state: data position, random states, settings
+      interrupted                                        marks one saved by a signal, removed when there is a newer one
 
-A folder is complete on the disk before it takes its name.
+A folder is complete on disk before it gets its name.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ from ..models.lora import WEIGHTS_FILE as ADAPTER
 from ..models.lora import is_adapter, load_adapter_tensors
 from ..tasks.task import Task
 from .result import Progress
-from .sharding import fill, like, whole
+from .sharding import copy_weights, full_tensor, match_sharding
 
 log = logging.getLogger("glassformer")
 
 NAME = re.compile(r"checkpoint-(\d+)")
 VALUES, TENSORS, INTERRUPTED = "training_state.json", "training_state.safetensors", "interrupted"
 FORMAT = 1
-NEEDED = (*vars(Progress()), "data", "scaler", "random", "task", "settings", "metrics")  # of VALUES
+REQUIRED = (*vars(Progress()), "data", "scaler", "random", "task", "settings", "metrics")  # in VALUES
 
 
 # --- folders -----------------------------------------------------------------------------------------------------
 
 
 def checkpoints_in(folder: Path) -> dict[int, Path]:
-    """The complete checkpoints of a run, by step, the oldest first."""
+    """The complete checkpoints of a run by step, oldest first."""
     if not folder.is_dir():
         return {}
     found = {int(match[1]): folder / name for name in os.listdir(folder) if (match := NAME.fullmatch(name))}
     return {step: found[step] for step in sorted(found) if (found[step] / VALUES).exists()}
 
 
-def refuse_used(folder: Path, resume: bool) -> None:
-    """Raise if a run would meet something in its folder that it must not overwrite."""
+def refuse_used_folder(folder: Path, resume: bool) -> None:
+    """Raise if the folder of a run contains files that it must not overwrite."""
     found = checkpoints_in(folder)
     if found and not resume:
         raise InputError(
@@ -78,8 +78,8 @@ def refuse_used(folder: Path, resume: bool) -> None:
 
 
 @contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Let no other process train in a folder meanwhile, where the system can tell."""
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder against other training processes, on systems that support it."""
     try:
         import fcntl
     except ImportError:
@@ -92,7 +92,7 @@ def claimed(folder: Path) -> Iterator[None]:
         os.close(descriptor)
         raise InputError(f"another process is training in {folder}; wait for it, or name another output_dir") from None
     except OSError:
-        pass  # some network file systems know no locks
+        pass  # some network file systems have no locks
     try:
         yield
     finally:
@@ -100,7 +100,7 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def write_model(folder: Path, task: Task, model: nn.Module | None = None) -> None:
-    """The task's model, or a copy of it in one piece, and its tokenizer, as from_pretrained reads them."""
+    """Write the task's model, or an unsharded copy of it, and its processor, as from_pretrained reads them."""
     (task.trainable if model is None else model).save_pretrained(folder)
     task.save_processor(folder)
 
@@ -114,7 +114,7 @@ def write_checkpoint(
     values: dict[str, Any],
     interrupted: bool,
 ) -> Path:
-    """Write checkpoint-STEP; whatever happens, it is there complete or not at all, and older ones are untouched."""
+    """Write checkpoint-STEP; whatever happens, it exists completely or not at all, and older ones are untouched."""
     final = folder / f"checkpoint-{step}"
     make_folder(folder)
     temporary, replaced = temporary_beside(final), temporary_beside(final)
@@ -133,7 +133,7 @@ def write_checkpoint(
     except CheckpointError as error:
         raise CheckpointError(f"{error}; older checkpoints are intact") from error
     finally:
-        for path in (temporary, replaced):  # mostly nothing is there
+        for path in (temporary, replaced):
             shutil.rmtree(path, ignore_errors=True)
     return final
 
@@ -143,27 +143,27 @@ def temporary_beside(path: Path) -> Path:
 
 
 def discard(path: Path) -> None:
-    """Remove a folder so that nobody meets half of it under its name."""
-    doomed = temporary_beside(path)
-    os.replace(path, doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
+    """Remove a folder by renaming it first, so that it never exists partially under its name."""
+    renamed = temporary_beside(path)
+    os.replace(path, renamed)
+    shutil.rmtree(renamed, ignore_errors=True)
 
 
-def remove_old(folder: Path, now: int, keep: int | None, best: int | None) -> None:
-    """Keep the newest checkpoints up to this step, and the best; one that a signal left, only while it is the newest.
+def remove_old_checkpoints(folder: Path, now: int, keep: int | None, best: int | None) -> None:
+    """Keep the newest checkpoints up to step `now`, and the best; one saved by a signal only while it is the newest.
 
-    So a run that was interrupted ends with the checkpoints of one that was not. Those of later steps are of a run that
-    went on from an earlier one.
+    So a run that was interrupted ends with the checkpoints of one that was not. Those of later steps remain from a run
+    that was resumed at an earlier step.
     """
     found = checkpoints_in(folder)
-    passed = [step for step in found if step > now or (step < now and (found[step] / INTERRUPTED).exists())]
-    steps = [step for step in found if step not in (*passed, best) and not (found[step] / INTERRUPTED).exists()]
-    for step in [*passed, *steps[: -keep if keep else 0]]:
+    obsolete = [step for step in found if step > now or (step < now and (found[step] / INTERRUPTED).exists())]
+    steps = [step for step in found if step not in (*obsolete, best) and not (found[step] / INTERRUPTED).exists()]
+    for step in [*obsolete, *steps[: -keep if keep else 0]]:
         discard(found[step])
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed runs left half written."""
+    """Remove the temporary files of runs that were killed."""
     if not folder.is_dir():
         return
     remove_stale_temporaries(folder)
@@ -174,11 +174,11 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Whether another process of this number runs."""
+    """Whether another process with this id is running."""
     if process == os.getpid():
         return False
     try:
-        os.kill(process, 0)  # signal 0 only asks
+        os.kill(process, 0)  # signal 0 only checks
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
@@ -192,78 +192,78 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InputError(f"{folder} is no checkpoint of a training run: it has no {VALUES}")
     values = read_json(folder / VALUES, VALUES)
     if values.get("format") != FORMAT:
-        raise DamagedFileError(f"{folder / VALUES} has the format {values.get('format')!r}, and {FORMAT} is read here")
-    lacking = [name for name in NEEDED if name not in values]
-    if lacking:
-        raise DamagedFileError(f"{folder / VALUES} lacks {', '.join(lacking)}")
+        raise DamagedFileError(f"{folder / VALUES} has the format {values.get('format')!r}, supported is {FORMAT}")
+    missing = [name for name in REQUIRED if name not in values]
+    if missing:
+        raise DamagedFileError(f"{folder / VALUES} lacks {', '.join(missing)}")
     stored = open_weights(folder / TENSORS)
     return {name: stored.read(name) for name in stored}, values
 
 
 def load_model(folder: Path, task: Task) -> None:
-    """Give the live model the weights of a checkpoint, bit for bit; of one with an adapter, only that has changed."""
-    live = task.trainable
-    learns_adapter = task.model.adapter is not None
-    if is_adapter(folder) != learns_adapter:
-        mine, theirs = ("an adapter", "the whole model") if learns_adapter else ("the whole model", "an adapter")
-        raise InputError(f"{folder} holds {theirs} that was learning, and here it is {mine} that learns")
-    if learns_adapter and live is task.model:
+    """Load the weights of a checkpoint into the model in place; with an adapter, only those of the adapter."""
+    model = task.trainable
+    trains_adapter = task.model.adapter is not None
+    if is_adapter(folder) != trains_adapter:
+        mine, theirs = ("an adapter", "the full model") if trains_adapter else ("the full model", "an adapter")
+        raise InputError(f"{folder} was training {theirs}, and this run trains {mine}")
+    if trains_adapter and model is task.model:
         load_adapter_tensors(task.model, folder)
         return
-    stored = type(live).from_pretrained(folder, dtype=task.model.dtype)
-    fill(live, stored.state_dict())
+    stored = type(model).from_pretrained(folder, dtype=task.model.dtype)
+    copy_weights(model, stored.state_dict())
 
 
 def load_average(folder: Path, count: int, task: Task) -> None:
-    """Give the live model the mean weights of a run's newest checkpoints, which is often better than the last one."""
-    live = task.trainable
+    """Load the mean of the weights of a run's newest checkpoints, which is often better than the last ones."""
+    model = task.trainable
     found = list(checkpoints_in(folder).values())[-count:]
     if len(found) < count:  # stopped early
-        log.warning("the mean of %d checkpoints was asked for, and that of %d is taken", count, len(found))
+        log.warning("the mean of %d checkpoints was requested, and that of %d is taken", count, len(found))
     mean: dict[str, Tensor] = {}
     for path in found:
-        for name, tensor in type(live).from_pretrained(path, dtype=task.model.dtype).state_dict().items():
+        for name, tensor in type(model).from_pretrained(path, dtype=task.model.dtype).state_dict().items():
             share = tensor.double() / len(found) if tensor.is_floating_point() else tensor
             mean[name] = mean[name] + share if tensor.is_floating_point() and name in mean else share
-    live.load_state_dict({name: mean[name].to(tensor.dtype) for name, tensor in live.state_dict().items()})
+    model.load_state_dict({name: mean[name].to(tensor.dtype) for name, tensor in model.state_dict().items()})
 
 
 # --- optimizer ---------------------------------------------------------------------------------------------------
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's memory by the names of the parameters; the groups must have been made by `parameter_groups`."""
+    """The optimizer's state by the names of the parameters, which groups made by `parameter_groups` have."""
     found = {}
     for group in optimizer.param_groups:
         for name, parameter in zip(group["names"], group["params"], strict=True):
             for key, value in optimizer.state.get(parameter, {}).items():
-                found[f"{key}:{name}"] = whole(value.detach()).clone().contiguous()
+                found[f"{key}:{name}"] = full_tensor(value.detach()).clone().contiguous()
     return found
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    held: dict[str, dict[str, Tensor]] = {}
+    states: dict[str, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         key, _, parameter = name.partition(":")
-        held.setdefault(parameter, {})[key] = tensor
+        states.setdefault(parameter, {})[key] = tensor
     for group in optimizer.param_groups:
         for name, parameter in zip(group["names"], group["params"], strict=True):
-            state = held.pop(name, {})
+            state = states.pop(name, {})
             wrong = [key for key, value in state.items() if key != "step" and value.shape != parameter.shape]
             if wrong:
                 raise InputError(f"the checkpoint's {wrong[0]} of {name} has another shape than the parameter")
             optimizer.state[parameter] = {
-                key: value.clone() if key == "step" else like(value, parameter).clone() for key, value in state.items()
+                key: value.clone() if key == "step" else match_sharding(value, parameter).clone()
+                for key, value in state.items()
             }
             if not state:
                 del optimizer.state[parameter]
-    if held:
-        raise InputError(f"the checkpoint trained {', '.join(list(held)[:8])}, which is frozen or absent here")
+    if states:
+        raise InputError(f"the checkpoint trained {', '.join(list(states)[:8])}, which is frozen or absent here")
 
 
 def differing_weights(one: nn.Module, other: nn.Module) -> list[str]:
-    """The names of what differs between two models, in any bit."""
-    mine, theirs = one.state_dict(), other.state_dict()
-    shared = mine.keys() & theirs.keys()
-    differing = [name for name in shared if not torch.equal(mine[name], theirs[name])]
-    return sorted([*differing, *(mine.keys() ^ theirs.keys())])
+    """The names of tensors that differ between two models, in any bit."""
+    first, second = one.state_dict(), other.state_dict()
+    differing = [name for name in first.keys() & second.keys() if not torch.equal(first[name], second[name])]
+    return sorted([*differing, *(first.keys() ^ second.keys())])

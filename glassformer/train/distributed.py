@@ -1,12 +1,13 @@
-"""The processes that train together, started by `torchrun`; one alone is a rank among one.
+"""The processes that train together, started by `torchrun`; a single process is rank 0 of 1.
 
-Every rank holds the whole model and reads its share of each step's batches. Gradients are summed, not averaged, since
-each rank divides its loss by the targets of all: the sum is the gradient of the whole step, however unevenly the rows
-fell.
+Every rank has the full model and reads its share of each step's batches. Gradients are summed, not averaged, since each
+rank divides its loss by the targets of all ranks: the sum is the gradient of the entire step, however unevenly the rows
+are distributed.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -21,22 +22,22 @@ from torch import Tensor, nn
 
 from ..errors import GlassformerError, TrainingError
 
-SILENCE = re.compile("gloo|nccl|connection|timed? ?out|peer", re.IGNORECASE)  # how a lost rank is told by torch
-BUCKET = 32 * 2**20  # bytes of gradients that travel together
+LOST_RANK = re.compile("gloo|nccl|connection|timed? ?out|peer", re.IGNORECASE)  # in torch's messages
+BUCKET = 32 * 2**20  # bytes of gradients that are reduced together
 
 
 @dataclass(frozen=True)
-class Ranks:
-    """Which of how many processes this is, and what they say to each other."""
+class ProcessGroup:
+    """The rank of this process, the number of processes, and their communication."""
 
     rank: int = 0
     size: int = 1
-    device: torch.device = torch.device("cpu")  # where values must lie to travel
-    shards: bool = False  # whether each holds a part of the model, and gradients are summed on the way back
+    device: torch.device = torch.device("cpu")  # of the tensors that are sent
+    shards: bool = False  # whether each rank holds a part of the model, and the backward pass reduces gradients
 
     @property
-    def leads(self) -> bool:
-        """Whether this is the one that writes files and speaks."""
+    def is_main(self) -> bool:
+        """Whether this is the rank that writes files and prints."""
         return self.rank == 0
 
     def sum(self, values: Sequence[float]) -> list[float]:
@@ -44,71 +45,71 @@ class Ranks:
         if self.size == 1:
             return list(values)
         tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
-        with heard():
+        with communication_errors():
             dist.all_reduce(tensor)
             return tensor.tolist()
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Give every rank the gradient of the whole step. What got none on any rank stays without."""
+        """Give every rank the gradient of the entire step. A parameter without one on any rank stays without."""
         if self.size == 1 or self.shards:
             return
         listed = list(parameters)
-        reached = torch.tensor([float(each.grad is not None) for each in listed], device=self.device)
-        with heard():
-            dist.all_reduce(reached)
-        learning = [each for each, flag in zip(listed, reached.tolist(), strict=True) if flag]
-        for bucket in buckets(learning):
+        has_gradient = torch.tensor([float(each.grad is not None) for each in listed], device=self.device)
+        with communication_errors():
+            dist.all_reduce(has_gradient)
+        trained = [each for each, flag in zip(listed, has_gradient.tolist(), strict=True) if flag]
+        for bucket in make_buckets(trained):
             for each in bucket:
                 if each.grad is None:
                     each.grad = torch.zeros_like(each)
             flat = torch.cat([each.grad.flatten() for each in bucket if each.grad is not None])
-            with heard():
+            with communication_errors():
                 dist.all_reduce(flat)
             for each, part in zip(bucket, flat.split([each.numel() for each in bucket]), strict=True):
                 each.grad = part.view_as(each).clone()
 
     def gather(self, value: Any) -> list[Any]:
-        """What every rank holds, by rank."""
+        """The values of all ranks, by rank."""
         if self.size == 1:
             return [value]
         found: list[Any] = [None] * self.size
-        with heard():
+        with communication_errors():
             dist.all_gather_object(found, value)
         return found
 
-    def lead(self, action: Callable[[], None]) -> None:
-        """Let the first rank do something; if it fails, it fails in all, and none waits for the others."""
+    def run_on_main(self, action: Callable[[], None]) -> None:
+        """Run an action on the main rank; if it fails there, all ranks raise, and none waits for the others."""
         error: GlassformerError | None = None
-        if self.leads:
+        if self.is_main:
             try:
                 action()
             except GlassformerError as problem:
                 error = problem
-        told = self.gather(None if error is None else str(error))[0]
+        reason = self.gather(None if error is None else str(error))[0]
         if error is not None:
             raise error
-        if told is not None:
-            raise TrainingError(f"the first rank could not go on: {told}")
+        if reason is not None:
+            raise TrainingError(f"the first rank failed: {reason}")
 
-    def share(self, tensors: Iterable[Tensor]) -> None:
-        """Give every rank the first one's values."""
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
+        """Copy the main rank's values to every rank."""
         if self.size > 1:
-            with heard():
+            with communication_errors():
                 for tensor in tensors:
                     dist.broadcast(tensor, src=0)
 
 
-ALONE = Ranks()
+SINGLE_PROCESS = ProcessGroup()
 
 
-def speaks() -> bool:
-    """Whether this process tells a user what happens; torchrun says which one it is."""
+def is_main_process() -> bool:
+    """Whether this process is the one that prints, according to torchrun."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[None]:
-    """Say what it means when a call to the other ranks fails."""
+def communication_errors() -> Iterator[None]:
+    """Explain errors of calls to other ranks."""
     try:
         yield
     except (RuntimeError, ConnectionError) as error:
@@ -117,38 +118,44 @@ def heard() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def heard_among() -> Iterator[None]:
+def lost_rank_errors() -> Iterator[None]:
     """The same around code that can fail for other reasons too."""
     try:
         yield
     except RuntimeError as error:
-        if not SILENCE.search(str(error)):
+        if not LOST_RANK.search(str(error)):
             raise
-        with heard():
+        with communication_errors():
             raise
 
 
-def buckets(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Parameters that travel together: alike in type and not too many bytes."""
+def make_buckets(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
+    """Parameters that are reduced together: of one dtype and a limited number of bytes."""
     found: list[list[nn.Parameter]] = []
-    held = 0
+    size = 0
     for each in parameters:
-        if not found or found[-1][0].dtype != each.dtype or held + each.nbytes > BUCKET:
+        if not found or found[-1][0].dtype != each.dtype or size + each.nbytes > BUCKET:
             found.append([])
-            held = 0
+            size = 0
         found[-1].append(each)
-        held += each.nbytes
+        size += each.nbytes
     return found
 
 
-def join_ranks(timeout: float, device: torch.device) -> Ranks:
-    """Meet the other processes that torchrun started; alone when there are none.
+def leave_process_group() -> None:
+    """End the threads of the process group, which may abort the process if they still run when it exits."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
-    A rank that dies or stays silent for `timeout` seconds ends the job: each call above then raises in all others.
+
+def join_process_group(timeout: float, device: torch.device) -> ProcessGroup:
+    """Join the processes that torchrun started; a group of one without torchrun.
+
+    If a rank dies or is silent for `timeout` seconds, each call above raises in all others, which ends the job.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        return Ranks(device=device)
+        return ProcessGroup(device=device)
     if not dist.is_initialized():
         on_gpu = device.type == "cuda"
         if on_gpu:
@@ -157,4 +164,5 @@ def join_ranks(timeout: float, device: torch.device) -> Ranks:
             dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(seconds=timeout))
         except (RuntimeError, ValueError) as error:
             raise TrainingError(f"the {size} ranks did not meet within {timeout:.0f} s: {error}") from error
-    return Ranks(dist.get_rank(), dist.get_world_size(), device)
+        atexit.register(leave_process_group)
+    return ProcessGroup(dist.get_rank(), dist.get_world_size(), device)

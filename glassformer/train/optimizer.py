@@ -1,4 +1,4 @@
-"""AdamW under the name of the tutorials, and the groups of parameters that it treats differently."""
+"""AdamW with the tutorials' defaults, and the parameter groups for weight decay and layer-wise learning rates."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ EMBEDDINGS = re.compile(r"(?:^|\.)embeddings\.")
 
 
 class AdamW(torch.optim.AdamW):
-    """Adam with decoupled weight decay, as the tutorials call it: their defaults, PyTorch's arithmetic.
+    """Adam with decoupled weight decay: the tutorials' defaults, PyTorch's arithmetic.
 
-    Without `weight_decay` nothing decays. All values are updated in one fused kernel where there is one.
+    The default `weight_decay` is 0. A fused kernel is used where there is one.
 
     >>> optimizer = AdamW(nn.Linear(3, 2).parameters(), lr=2e-5)
     >>> optimizer.defaults["weight_decay"], optimizer.defaults["eps"]
@@ -39,7 +39,7 @@ class AdamW(torch.optim.AdamW):
         no_deprecation_warning: bool = False,
         fused: bool | None = None,
     ) -> None:
-        del no_deprecation_warning  # nothing here is deprecated; old scripts pass it
+        del no_deprecation_warning  # old scripts pass it, and nothing here is deprecated
         if not correct_bias:
             raise ConfigError("AdamW always corrects the bias of its first steps: correct_bias must be True, got False")
         listed = list(params)
@@ -51,7 +51,7 @@ class AdamW(torch.optim.AdamW):
 
 
 def parameters_of(params: list[Any]) -> list[Any]:
-    """The parameters in what an optimizer takes: a list of them, of groups, or of names with parameters."""
+    """The parameters in an optimizer's argument: a list of parameters, of groups, or of names with parameters."""
     found: list[Any] = []
     for each in params:
         inside = each["params"] if isinstance(each, dict) else each[1] if isinstance(each, tuple) else each
@@ -74,30 +74,30 @@ def can_fuse(parameter: Any) -> bool:
 def parameter_groups(
     model: nn.Module, lr: float, weight_decay: float = 0.0, layer_decay: float = 1.0
 ) -> list[dict[str, Any]]:
-    """What learns in a model, in groups for an optimizer; frozen parameters are left out.
+    """A model's trainable parameters in groups for an optimizer; frozen parameters are left out.
 
-    Biases and LayerNorm never decay. With `layer_decay` below 1, the parts near the input learn more slowly: the head
-    with `lr`, the last layer with `lr * layer_decay`, the one below with `lr * layer_decay ** 2`, ..., the embeddings
-    slowest of all.
+    Biases and LayerNorm have no weight decay. With `layer_decay` below 1, learning rates fall towards the input: `lr`
+    for the head, `lr * layer_decay` for the last layer, `lr * layer_decay ** 2` for the one below, ..., and the lowest
+    for the embeddings.
 
     >>> model = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2))
     >>> [(group["weight_decay"], group["names"]) for group in parameter_groups(model, 1e-3, 0.01)]
     [(0.01, ['0.weight']), (0.0, ['0.bias', '1.weight', '1.bias'])]
     """
-    plain = {
-        f"{place}.{name}".lstrip(".")
-        for place, module in model.named_modules()
+    norms = {
+        f"{prefix}.{name}".lstrip(".")
+        for prefix, module in model.named_modules()
         if isinstance(module, (nn.LayerNorm, LayerNorm))
         for name, _ in module.named_parameters(recurse=False)
     }
-    learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    if not learning:
-        raise InputError("nothing is left to learn: every parameter of the model is frozen")
+    trainable = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    if not trainable:
+        raise InputError("nothing is left to train: every parameter of the model is frozen")
     depths = depths_in(model)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
-    for name, parameter in learning.items():
+    for name, parameter in trainable.items():
         depth = depths[name] if layer_decay != 1 else 0
-        decays = name not in plain and not name.rpartition(".")[2].startswith("bias")
+        decays = name not in norms and not name.rpartition(".")[2].startswith("bias")
         group = groups.setdefault(
             (depth, decays),
             {
@@ -113,9 +113,9 @@ def parameter_groups(
 
 
 def depths_in(model: nn.Module) -> dict[str, int]:
-    """How deep below the head each parameter lies: 0 the head, 1 the last layer, ... and then the embeddings.
+    """The depth of each parameter below the head: 0 for the head, 1 for the last layer, ... and then the embeddings.
 
-    The layers of a decoder stand above those of its encoder.
+    The layers of a decoder are above those of its encoder.
     """
     names = [name for name, _ in model.named_parameters()]
     layers = list(dict.fromkeys(match[0] for name in names if (match := LAYER.search(name))))  # from the input up

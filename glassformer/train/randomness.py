@@ -1,4 +1,4 @@
-"""Generators of random numbers: begun anew, read and put back, so that a run draws the same after a break."""
+"""The states of random number generators: seeded, saved and restored, so that a resumed run is identical."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def random_state() -> dict[str, Any]:
-    """Where all generators of random numbers stand, as values of JSON."""
+    """The states of all random number generators, as JSON values."""
     kind, keys, *rest = np.random.get_state()
     state: dict[str, Any] = {
         "python": random.getstate(),
@@ -30,25 +30,25 @@ def load_random_state(state: dict[str, Any]) -> None:
     random.setstate((version, tuple(numbers), gauss))
     kind, keys, *rest = state["numpy"]
     np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
-    torch.set_rng_state(unhex(state["torch"]))
+    torch.set_rng_state(hex_to_tensor(state["torch"]))
     if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(unhex(state["cuda"]))
+        torch.cuda.set_rng_state(hex_to_tensor(state["cuda"]))
 
 
-def unhex(text: str) -> Tensor:
+def hex_to_tensor(text: str) -> Tensor:
     return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
 
 
 def seed_all(seed: int) -> None:
-    """Begin all generators of random numbers anew."""
+    """Seed all random number generators."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
 
 
 @contextlib.contextmanager
-def untouched_random_numbers() -> Iterator[None]:
-    """Let a block draw without an effect on what comes after it."""
+def preserve_random_state() -> Iterator[None]:
+    """Restore the states of all random number generators after a block."""
     state = random_state()
     try:
         yield

@@ -1,6 +1,6 @@
-"""Learning rates over time: each schedule is a factor of the step, handed to PyTorch's `LambdaLR`.
+"""Learning rate schedules: each is a factor that depends on the step, for PyTorch's `LambdaLR`.
 
-All begin with `num_warmup_steps` in which the rate rises from zero (`constant` alone does not).
+All but `constant` begin with `num_warmup_steps` in which the rate rises from zero.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ class SchedulerType(str, Enum):
 
 @suggests
 def get_constant_schedule(optimizer: Optimizer, last_epoch: int = -1) -> LambdaLR:
-    """The same rate from the first step to the last."""
+    """A constant rate."""
     return LambdaLR(optimizer, lambda step: 1.0, last_epoch)
 
 
 @suggests
 def get_constant_schedule_with_warmup(optimizer: Optimizer, num_warmup_steps: int, last_epoch: int = -1) -> LambdaLR:
-    """A rise, then the same rate."""
-    return warmed(optimizer, num_warmup_steps, lambda step: 1.0, last_epoch)
+    """A warm-up, then a constant rate."""
+    return with_warmup(optimizer, num_warmup_steps, lambda step: 1.0, last_epoch)
 
 
 @suggests
 def get_linear_schedule_with_warmup(
     optimizer: Optimizer, num_warmup_steps: int, num_training_steps: int, last_epoch: int = -1
 ) -> LambdaLR:
-    """A rise, then a straight fall to zero."""
-    count("num_training_steps", num_training_steps)
+    """A warm-up, then a linear decay to zero."""
+    check_step_count("num_training_steps", num_training_steps)
 
     def factor(step: int) -> float:
         return max(0.0, (num_training_steps - step) / max(1, num_training_steps - num_warmup_steps))
 
-    return warmed(optimizer, num_warmup_steps, factor, last_epoch)
+    return with_warmup(optimizer, num_warmup_steps, factor, last_epoch)
 
 
 @suggests
@@ -66,28 +66,28 @@ def get_cosine_schedule_with_warmup(
     num_cycles: float = 0.5,
     last_epoch: int = -1,
 ) -> LambdaLR:
-    """A rise, then `num_cycles` waves of a cosine; half a wave falls to zero."""
-    count("num_training_steps", num_training_steps)
+    """A warm-up, then `num_cycles` periods of a cosine; half a period decays to zero."""
+    check_step_count("num_training_steps", num_training_steps)
 
     def factor(step: int) -> float:
         done = progress(step, num_warmup_steps, num_training_steps)
         return max(0.0, 0.5 * (1.0 + math.cos(math.pi * num_cycles * 2.0 * done)))
 
-    return warmed(optimizer, num_warmup_steps, factor, last_epoch)
+    return with_warmup(optimizer, num_warmup_steps, factor, last_epoch)
 
 
 @suggests
 def get_cosine_with_hard_restarts_schedule_with_warmup(
     optimizer: Optimizer, num_warmup_steps: int, num_training_steps: int, num_cycles: int = 1, last_epoch: int = -1
 ) -> LambdaLR:
-    """A rise, then `num_cycles` falls to zero, each from the full rate."""
-    count("num_training_steps", num_training_steps)
+    """A warm-up, then `num_cycles` cosine decays to zero, each from the full rate."""
+    check_step_count("num_training_steps", num_training_steps)
 
     def factor(step: int) -> float:
         done = progress(step, num_warmup_steps, num_training_steps)
         return 0.0 if done >= 1.0 else max(0.0, 0.5 * (1.0 + math.cos(math.pi * ((num_cycles * done) % 1.0))))
 
-    return warmed(optimizer, num_warmup_steps, factor, last_epoch)
+    return with_warmup(optimizer, num_warmup_steps, factor, last_epoch)
 
 
 @suggests
@@ -99,8 +99,8 @@ def get_polynomial_decay_schedule_with_warmup(
     power: float = 1.0,
     last_epoch: int = -1,
 ) -> LambdaLR:
-    """A rise, then a fall to `lr_end` along a power of what is left."""
-    count("num_training_steps", num_training_steps)
+    """A warm-up, then a polynomial decay to `lr_end`."""
+    check_step_count("num_training_steps", num_training_steps)
     full = float(optimizer.defaults["lr"])
     if not full > lr_end:
         raise InputError(f"lr_end must be below the optimizer's learning rate {full}, got {lr_end}")
@@ -111,21 +111,21 @@ def get_polynomial_decay_schedule_with_warmup(
         left = 1 - (step - num_warmup_steps) / max(1, num_training_steps - num_warmup_steps)
         return ((full - lr_end) * left**power + lr_end) / full
 
-    return warmed(optimizer, num_warmup_steps, factor, last_epoch)
+    return with_warmup(optimizer, num_warmup_steps, factor, last_epoch)
 
 
 @suggests
 def get_inverse_sqrt_schedule(
     optimizer: Optimizer, num_warmup_steps: int, timescale: int | None = None, last_epoch: int = -1
 ) -> LambdaLR:
-    """A rise, then one over the square root of the step, in units of `timescale` (the warm-up, unless given)."""
-    count("num_warmup_steps", num_warmup_steps)
+    """A warm-up, then the inverse square root of the step in units of `timescale` (by default the warm-up)."""
+    check_step_count("num_warmup_steps", num_warmup_steps)
     unit = timescale if timescale is not None else num_warmup_steps or 10_000
 
     def factor(step: int) -> float:
         return 1.0 / math.sqrt((step + unit - num_warmup_steps) / unit)
 
-    return warmed(optimizer, num_warmup_steps, factor, last_epoch)
+    return with_warmup(optimizer, num_warmup_steps, factor, last_epoch)
 
 
 @suggests
@@ -141,12 +141,12 @@ def get_wsd_schedule(
     num_cycles: float = 0.5,
     last_epoch: int = -1,
 ) -> LambdaLR:
-    """Warm-up, stable, decay: a rise, a plateau, and a fall to `min_lr_ratio` of the rate in the last steps.
+    """Warm-up, stable, decay: a plateau after the warm-up, and a decay to `min_lr_ratio` of the rate in the last steps.
 
-    The plateau has `num_stable_steps`, or what `num_training_steps` leaves for it.
+    The plateau has `num_stable_steps`, or the rest of `num_training_steps`.
     """
-    count("num_warmup_steps", num_warmup_steps)
-    count("num_decay_steps", num_decay_steps)
+    check_step_count("num_warmup_steps", num_warmup_steps)
+    check_step_count("num_decay_steps", num_decay_steps)
     one_of("warmup_type", warmup_type, SHAPES)
     one_of("decay_type", decay_type, SHAPES)
     if (num_training_steps is None) == (num_stable_steps is None):
@@ -158,18 +158,18 @@ def get_wsd_schedule(
         raise InputError(
             f"{num_training_steps} steps are fewer than {num_warmup_steps} to warm up and {num_decay_steps} to decay"
         )
-    falls_at = num_warmup_steps + plateau
+    decay_start = num_warmup_steps + plateau
 
-    def between(height: float) -> float:
-        return max(0.0, height * (1.0 - min_lr_ratio) + min_lr_ratio)
+    def scaled(factor: float) -> float:
+        return max(0.0, factor * (1.0 - min_lr_ratio) + min_lr_ratio)
 
     def factor(step: int) -> float:
         if step < num_warmup_steps:
-            return between(rise(step / num_warmup_steps, warmup_type))
-        if step < falls_at:
+            return scaled(rise(step / num_warmup_steps, warmup_type))
+        if step < decay_start:
             return 1.0
-        if step < falls_at + num_decay_steps:
-            return between(fall((step - falls_at) / num_decay_steps, decay_type, num_cycles))
+        if step < decay_start + num_decay_steps:
+            return scaled(decay((step - decay_start) / num_decay_steps, decay_type, num_cycles))
         return min_lr_ratio
 
     return LambdaLR(optimizer, factor, last_epoch)
@@ -182,25 +182,25 @@ def rise(done: float, shape: str) -> float:
     return 0.5 * (1.0 - math.cos(math.pi * done)) if shape == "cosine" else 1.0 - math.sqrt(1.0 - done)
 
 
-def fall(done: float, shape: str, num_cycles: float) -> float:
+def decay(done: float, shape: str, num_cycles: float) -> float:
     """From 1 to 0."""
     if shape == "linear":
         return 1.0 - done
     return 0.5 * (1.0 + math.cos(math.pi * num_cycles * 2.0 * done)) if shape == "cosine" else 1.0 - math.sqrt(done)
 
 
-def warmed(optimizer: Optimizer, warmup: int, factor: Callable[[int], float], last_epoch: int) -> LambdaLR:
-    """A schedule that rises in a straight line, and then goes on as `factor` says."""
-    count("num_warmup_steps", warmup)
+def with_warmup(optimizer: Optimizer, warmup: int, factor: Callable[[int], float], last_epoch: int) -> LambdaLR:
+    """A schedule with a linear warm-up, followed by `factor`."""
+    check_step_count("num_warmup_steps", warmup)
     return LambdaLR(optimizer, lambda step: step / warmup if step < warmup else factor(step), last_epoch)
 
 
 def progress(step: int, warmup: int, total: int) -> float:
-    """How much of the steps after the warm-up is done."""
+    """The fraction of the steps after the warm-up that is done."""
     return (step - warmup) / max(1, total - warmup)
 
 
-def count(name: str, value: Any) -> None:
+def check_step_count(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise InputError(f"{name} must be a number of steps, at least 0, got {value!r}")
 
@@ -225,7 +225,7 @@ def get_scheduler(
     num_training_steps: int | None = None,
     scheduler_specific_kwargs: Mapping[str, Any] | None = None,
 ) -> LambdaLR:
-    """The schedule of a name; what only some schedules take (`num_cycles`, `power`) comes in the last argument.
+    """A schedule by name; arguments that only some schedules take (`num_cycles`, `power`) are passed in the last one.
 
     >>> from torch import nn; from glassformer import AdamW
     >>> optimizer = AdamW(nn.Linear(3, 2).parameters(), lr=1.0)
@@ -234,19 +234,19 @@ def get_scheduler(
     >>> schedule.get_last_lr()
     [0.75]
     """
-    asked = name.value if isinstance(name, SchedulerType) else name
-    if asked not in SCHEDULES:
+    requested = name.value if isinstance(name, SchedulerType) else name
+    if requested not in SCHEDULES:
         raise InputError(
             f"there is no schedule {name!r}{nearest(str(name), SCHEDULES)}; there are {', '.join(SCHEDULES)}"
         )
-    function = SCHEDULES[asked]
+    function = SCHEDULES[requested]
     parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "optimizer"]
     given = {"num_warmup_steps": num_warmup_steps, "num_training_steps": num_training_steps}
     extra = dict(scheduler_specific_kwargs or {})
     valid = [each.name for each in parameters if each.name not in given]
-    refuse_unknown(extra, valid, f"the schedule {asked!r}")
+    refuse_unknown(extra, valid, f"the schedule {requested!r}")
     arguments = {each.name: given[each.name] for each in parameters if given.get(each.name) is not None} | extra
     for each in parameters:
         if each.default is each.empty and each.name not in arguments:
-            raise InputError(f"the schedule {asked!r} needs {each.name}")
+            raise InputError(f"the schedule {requested!r} needs {each.name}")
     return function(optimizer, **arguments)

@@ -1,4 +1,4 @@
-"""What a trainer settles before the first step: the device, what learns and how labels count, and signals."""
+"""The setup of a training run: device, label smoothing, class weights, frozen parts, schedule, signals."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ log = logging.getLogger("glassformer")
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of this process: the one named, or the accelerator if there is one. Each rank has its own GPU."""
+    """The device of this process: the requested one, or a GPU if there is one. Each rank has its own GPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return read_device(f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if name == "cuda" else name)
 
 
-def smoothed(task: Task, share: float) -> Task:
-    """The task as it learns: the same, but for labels that are spread a little. Evaluation stays as it is."""
-    if share and not task.smooths_labels:
+def with_label_smoothing(task: Task, factor: float) -> Task:
+    """A copy of the task for training. Evaluation uses the original, without smoothing."""
+    if factor and not task.supports_label_smoothing:
         raise InputError(f"label_smoothing_factor is for tasks that choose among labels, and {task.name} does not")
-    learner = copy.copy(task)
-    learner.label_smoothing = share
-    return learner
+    training_task = copy.copy(task)
+    training_task.label_smoothing = factor
+    return training_task
 
 
-def label_weights(task: Task, rows: Sequence[Any]) -> Tensor:
-    """How much each label counts, so that all labels together weigh the same; one that never occurs weighs 1."""
-    if not task.weighs_labels:
+def balanced_class_weights(task: Task, rows: Sequence[Any]) -> Tensor:
+    """A weight for each label, so that all labels contribute equally in sum; a label that never occurs has weight 1."""
+    if not task.supports_class_weights:
         raise InputError(f"class_weights is for tasks that choose among labels, and {task.name} does not")
-    found = [task.reference(task.read(row)) for row in rows]
+    references = [task.reference(task.read(row)) for row in rows]
     names = task.model.config.id2label
-    listed = [label for each in found for label in (each if isinstance(each, list) else [names[each]])]
-    weights = class_weights(listed)
+    labels = [label for each in references for label in (each if isinstance(each, list) else [names[each]])]
+    weights = class_weights(labels)
     return torch.tensor([weights.get(names[i], 1.0) for i in range(len(names))])
 
 
 def freeze_parts(task: Task, settings: TrainSettings) -> None:
-    """Keep parts of a model from learning, as the settings ask."""
+    """Freeze the parts of the model that the settings name."""
     if settings.freeze:
         freeze(task.trainable, *settings.freeze)
     if settings.freeze_layers:
@@ -65,17 +65,17 @@ def freeze_parts(task: Task, settings: TrainSettings) -> None:
             freeze(part)
 
 
-def check_end(task: Task, settings: TrainSettings, total: int, can_judge: bool) -> None:
-    """Raise now, and not after hours, if the model that was asked for at the end cannot be had."""
+def check_final_model(task: Task, settings: TrainSettings, total: int, can_evaluate: bool) -> None:
+    """Raise now, and not after hours, if the settings for the final model cannot be met."""
     for name in ("load_best_model_at_end", "early_stopping_patience", "metric_for_best_model"):
-        if getattr(settings, name) and not can_judge:
-            raise InputError(f"{name} needs rows to judge by: eval_rows, or data.eval or eval_fraction of a recipe")
-    wanted, every = settings.average_checkpoints, settings.save_steps
-    if wanted is not None and task.model.adapter is not None:
-        raise InputError("average_checkpoints is for whole models, and this one learns an adapter")
-    if wanted is not None and every is not None and math.ceil(total / every) < wanted:
+        if getattr(settings, name) and not can_evaluate:
+            raise InputError(f"{name} needs evaluation rows: eval_rows, or data.eval or eval_fraction of a recipe")
+    count, every = settings.average_checkpoints, settings.save_steps
+    if count is not None and task.model.adapter is not None:
+        raise InputError("average_checkpoints is for full models, and this run trains an adapter")
+    if count is not None and every is not None and math.ceil(total / every) < count:
         raise InputError(
-            f"average_checkpoints {wanted} needs as many checkpoints, and {total} steps with save_steps {every} give "
+            f"average_checkpoints {count} needs as many checkpoints, and {total} steps with save_steps {every} give "
             f"{math.ceil(total / every)}"
         )
 
@@ -87,13 +87,13 @@ def make_schedule(settings: TrainSettings, optimizer: torch.optim.Optimizer, tot
     if settings.lr_scheduler_type == "warmup_stable_decay":
         extra.setdefault("num_decay_steps", max(0, math.ceil((total - warmup) / 10)))
     if warmup >= total:
-        told = "the learning rate rises for %d steps and the run has %d: it never gets to %g"
-        log.warning(told, warmup, total, settings.learning_rate)
+        message = "the warm-up has %d steps and the run has %d: the learning rate never reaches %g"
+        log.warning(message, warmup, total, settings.learning_rate)
     return get_scheduler(settings.lr_scheduler_type, optimizer, warmup, total, extra)
 
 
 def go_to_step(schedule: LambdaLR, step: int) -> None:
-    """Put a schedule where it stands after so many steps, at the rates that it gives for them."""
+    """Set a schedule to its state after this number of steps."""
     rates = [base * factor(step) for base, factor in zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)]
     schedule.last_epoch, schedule._step_count, schedule._last_lr = step, step + 1, rates
     for group, rate in zip(schedule.optimizer.param_groups, rates, strict=True):
@@ -101,23 +101,23 @@ def go_to_step(schedule: LambdaLR, step: int) -> None:
 
 
 @contextlib.contextmanager
-def signals() -> Iterator[list[str]]:
-    """The names of signals that ask for an end, as they come: the step is finished and saved first.
+def catch_signals() -> Iterator[list[str]]:
+    """Collect the names of termination signals, so that the current step can be finished and saved first.
 
-    A second one of a kind is not waited for.
+    A second signal of the same kind terminates at once.
     """
     caught: list[str] = []
-    before: dict[int, Any] = {}
+    handlers: dict[int, Any] = {}
 
-    def note(number: int, _: Any) -> None:
+    def handle(number: int, _: Any) -> None:
         caught.append(signal.Signals(number).name)
-        signal.signal(number, before[number])
+        signal.signal(number, handlers[number])
 
-    with contextlib.suppress(ValueError):  # outside the main thread there are no signals
+    with contextlib.suppress(ValueError):  # only the main thread can handle signals
         for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, note)
+            handlers[number] = signal.signal(number, handle)
     try:
         yield caught
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

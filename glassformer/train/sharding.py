@@ -1,8 +1,8 @@
-"""A model split over ranks (FSDP2): each rank holds a part of every weight, and fetches a layer when it runs.
+"""A model sharded over ranks (FSDP2): each rank holds a part of every weight, and gathers a layer when it runs.
 
-Every layer is a unit of its own; all else (embeddings, heads, pooling) belongs to the root. Tasks reach into a model in
-ways of their own, so the root is a shell around it whose `forward` is the task's whole computation: whatever that
-calls, the weights outside the layers are there.
+Every layer is an FSDP unit; all else (embeddings, heads, pooling) belongs to the root. Tasks call parts of a model
+directly, so the root is a module around it whose `forward` runs the task's entire computation: the weights outside the
+layers are gathered, whichever part is called.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..errors import InputError
 from ..tasks.task import Task
-from .distributed import Ranks, heard_among
+from .distributed import ProcessGroup, lost_rank_errors
 
 
-class Shell(nn.Module):
-    """The root: a module that runs any function of the model it holds."""
+class RootModule(nn.Module):
+    """The root FSDP unit: a module that runs any function of the model it holds."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -34,29 +34,29 @@ class Shell(nn.Module):
 
 
 class Sharded:
-    """A task's model, split over ranks."""
+    """A task's model, sharded over ranks."""
 
-    def __init__(self, task: Task, ranks: Ranks) -> None:
-        if ranks.size == 1:
+    def __init__(self, task: Task, process_group: ProcessGroup) -> None:
+        if process_group.size == 1:
             raise InputError("fully_shard splits a model over several processes: start them with torchrun")
         if task.model.adapter is not None:
             raise InputError("an adapter is small and its model frozen: train it without fully_shard")
         self.task = task
-        self.hollow = hollow_copy(task)
-        mesh = init_device_mesh(ranks.device.type, (ranks.size,))
+        self.full_copy = meta_copy(task)
+        mesh = init_device_mesh(process_group.device.type, (process_group.size,))
         for layer in task.model.layers:
             fully_shard(layer, mesh=mesh)
-        self.shell = Shell(task.trainable)
-        fully_shard(self.shell, mesh=mesh)
+        self.root = RootModule(task.trainable)
+        fully_shard(self.root, mesh=mesh)
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A computation with the model's weights."""
-        learning = torch.is_grad_enabled()  # weights that are fetched in inference mode could not be learnt later
-        with torch.inference_mode(False), torch.set_grad_enabled(learning), heard_among():
-            return self.shell(function, *arguments)
+        """Run a function with the model's weights gathered."""
+        needs_grad = torch.is_grad_enabled()  # weights that are gathered in inference mode could not be trained later
+        with torch.inference_mode(False), torch.set_grad_enabled(needs_grad), lost_rank_errors():
+            return self.root(function, *arguments)
 
-    def wrapped(self, task: Any) -> Any:
-        """The same task, or what learns in its place, with computations that go through the root."""
+    def wrap_task(self, task: Any) -> Any:
+        """A copy of a task, or of the object that training uses instead, whose computations go through the root."""
         wrapped = copy.copy(task)
         wrapped.objectives = lambda model, batch: self.run(task.objectives, model, batch)
         if isinstance(task, Task):
@@ -64,30 +64,30 @@ class Sharded:
             wrapped.forward = lambda batch: self.run(task.forward, batch)
         return wrapped
 
-    def gathered(self) -> nn.Module:
-        """The whole model, for writing; on all ranks, each of which must call this."""
-        tensors = {name: whole(tensor).cpu() for name, tensor in self.task.trainable.state_dict().items()}
-        self.hollow.load_state_dict(tensors, assign=True)
-        return self.hollow
+    def gather_model(self) -> nn.Module:
+        """The full model, for saving; all ranks must call this."""
+        tensors = {name: full_tensor(tensor).cpu() for name, tensor in self.task.trainable.state_dict().items()}
+        self.full_copy.load_state_dict(tensors, assign=True)
+        return self.full_copy
 
 
-def hollow_copy(task: Task) -> nn.Module:
-    """The same modules without values."""
+def meta_copy(task: Task) -> nn.Module:
+    """A copy of the model's modules on the meta device."""
     model = task.trainable
     shared = [task.processor, *vars(task.processor).values()]  # the copy needs no tokenizer of its own
-    known: dict[int, Any] = {id(each): each for each in shared}
+    memo: dict[int, Any] = {id(each): each for each in shared}
     for each in model.parameters():
-        known[id(each)] = nn.Parameter(each.detach().to("meta"), requires_grad=each.requires_grad)
-    return copy.deepcopy(model, known)
+        memo[id(each)] = nn.Parameter(each.detach().to("meta"), requires_grad=each.requires_grad)
+    return copy.deepcopy(model, memo)
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """A tensor with the parts of all ranks."""
+def full_tensor(tensor: Tensor) -> Tensor:
+    """A tensor gathered from all ranks."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def like(tensor: Tensor, parameter: Tensor) -> Tensor:
-    """A whole tensor in the shape in which this rank holds a parameter: all of it, or its own part."""
+def match_sharding(tensor: Tensor, parameter: Tensor) -> Tensor:
+    """A full tensor distributed like a parameter: all of it, or this rank's shard."""
     tensor = tensor.to(parameter.device)
     if not isinstance(parameter, DTensor):
         return tensor
@@ -95,16 +95,16 @@ def like(tensor: Tensor, parameter: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Give a model, split or not, the values of whole tensors."""
-    live = model.state_dict()
-    if live.keys() != tensors.keys():
+def copy_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy full tensors into a model, sharded or not."""
+    weights = model.state_dict()
+    if weights.keys() != tensors.keys():
         raise InputError(
-            f"the checkpoint holds other weights than the model: {sorted(live.keys() ^ tensors.keys())[:8]}"
+            f"the checkpoint holds other weights than the model: {sorted(weights.keys() ^ tensors.keys())[:8]}"
         )
-    other = [name for name, tensor in live.items() if tensor.shape != tensors[name].shape]
-    if other:
-        shapes = f"{list(tensors[other[0]].shape)} in the checkpoint and {list(live[other[0]].shape)} in the model"
-        raise InputError(f"{len(other)} weights have other shapes than the model's, such as {other[0]}: {shapes}")
-    for name, tensor in live.items():
-        tensor.copy_(like(tensors[name], tensor))
+    wrong = [name for name, tensor in weights.items() if tensor.shape != tensors[name].shape]
+    if wrong:
+        shapes = f"{list(tensors[wrong[0]].shape)} in the checkpoint and {list(weights[wrong[0]].shape)} in the model"
+        raise InputError(f"{len(wrong)} weights have other shapes than the model's, such as {wrong[0]}: {shapes}")
+    for name, tensor in weights.items():
+        tensor.copy_(match_sharding(tensors[name], tensor))

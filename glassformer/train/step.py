@@ -1,7 +1,7 @@
 """One training step: a plain function, exact under accumulation.
 
-However a step's rows are cut into micro-batches, or shared among processes, the gradient is that of all of them in
-one batch: every objective is a sum, divided by its own count in the whole step.
+However a step's rows are split into micro-batches, or distributed over processes, the gradient is that of all of them
+in one batch: every objective is a sum, divided by its own count in the entire step.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from torch.nn.utils import clip_grad_norm_
 
 from ..errors import TrainingError
 from ..tasks.batch import Batch, Example
-from ..tasks.objectives import Objective, combined
+from ..tasks.objectives import Objective, combine_objectives
 from ..tasks.task import Task
-from .distributed import ALONE, Ranks, heard_among
+from .distributed import SINGLE_PROCESS, ProcessGroup, lost_rank_errors
 
-SHOWN_ROWS = 8
-LEAST_SCALE = 1e-4  # of fp16: what is not finite at a smaller one does not come from the scale
-NO_MEMORY = re.compile("out of memory|can't allocate memory", re.IGNORECASE)  # how torch tells it
+MAX_SHOWN_ROWS = 8
+MIN_SCALE = 1e-4  # of fp16: an overflow at a smaller scale is not caused by the scale
+OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory", re.IGNORECASE)  # in torch's messages
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step did."""
+    """The numbers of a step."""
 
-    loss: float  # the objectives added up, each the mean over all its targets
+    loss: float  # the sum of all objectives, each the mean over its targets
     grad_norm: float  # before clipping
     targets: int
     tokens: int
-    positions: int  # with the padding that the batches hold and nobody computes
-    updated: bool = True  # False: nothing to learn from, or an overflow of fp16 that the scaler answers
-    objectives: dict[str, tuple[float, int]] = field(default_factory=dict)  # of each its sum and count
+    positions: int  # tokens including the padding of the batches, which is never computed
+    updated: bool = True  # False: no targets, or an fp16 overflow that the scaler handles
+    objectives: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum and count of each
 
     @property
     def padding(self) -> float:
-        """The share of padding in the batches."""
+        """The fraction of padding in the batches."""
         return 1 - self.tokens / max(self.positions, 1)
 
 
@@ -54,63 +54,70 @@ def take_step(
     clip: float | None = None,
     precision: torch.dtype | None = None,
     scaler: torch.amp.GradScaler | None = None,
-    ranks: Ranks = ALONE,
+    process_group: ProcessGroup = SINGLE_PROCESS,
     name_row: Callable[[int], str] = "row {}".format,
 ) -> StepResult:
-    """Learn from the micro-batches of one step.
+    """Update the model with the micro-batches of one step.
 
     A loss or gradient that is not finite raises a TrainingError before the update, and names the rows.
     """
     device = next(model.parameters()).device
     scaler = scaler or torch.amp.GradScaler(device.type, enabled=False)
-    batches = [batch for batch in batches if any(batch.counts.values()) or ranks.shards]  # shards compute together
-    learnt = [batch for batch in batches if any(batch.counts.values())]
-    tokens = [sum(batch.lengths) for batch in learnt]
-    names = task.objective_names
-    mine = [sum(batch.counts.get(name, 0) for batch in learnt) for name in names]
-    sums = ranks.sum([*mine, sum(tokens), sum(batch.positions for batch in learnt)])
-    *counted, read_tokens, read_positions = (int(each) for each in sums)
-    counts = dict(zip(names, counted, strict=True))
-    targets, read = counted[0], (read_tokens, read_positions)
-    if not any(counted):
-        return StepResult(0.0, 0.0, 0, *read, updated=False)
+    counts, tokens, positions = count_step(task, batches, process_group)
+    if not process_group.shards:  # ranks with shards run every batch together
+        batches = [batch for batch in batches if any(batch.counts.values())]
+    if not any(counts.values()):
+        return StepResult(0.0, 0.0, 0, tokens, positions, updated=False)
 
     optimizer.zero_grad(set_to_none=True)
-    scaler.scale(torch.zeros((), device=device))  # begins to count, also on a rank that has no batch
+    scaler.scale(torch.zeros((), device=device))  # initialises the scaler, also on a rank that has no batch
     losses = []
-    totals = {name: torch.zeros((), device=device) for name in names}
+    totals = {name: torch.zeros((), device=device) for name in counts}
     for batch in batches:
         with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
-            found = task.objectives(model, batch.to(device))
-            loss = combined(found, counts)
-        with heard_among():
-            scaler.scale(loss * ranks.size if ranks.shards else loss).backward()  # shards are averaged on the way
+            objectives = task.objectives(model, batch.to(device))
+            loss = combine_objectives(objectives, counts)
+        with lost_rank_errors():  # FSDP averages over ranks, and the step needs the sum
+            scaler.scale(loss * process_group.size if process_group.shards else loss).backward()
         losses.append(loss.detach())
-        for name, (value, count) in found.items():
-            totals[name] = totals[name] + value.detach() * bool(count)
-    total, *each = ranks.sum([float(torch.stack(losses).sum()) if losses else 0.0, *map(float, totals.values())])
+        for name, (total, count) in objectives.items():
+            totals[name] = totals[name] + total.detach() * bool(count)
+    loss_sum = float(torch.stack(losses).sum()) if losses else 0.0
+    mean, *sums = process_group.sum([loss_sum, *map(float, totals.values())])
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    ranks.sum_gradients(parameters)
+    process_group.sum_gradients(parameters)
     scaler.unscale_(optimizer)
-    norm = norm_of(clip_grad_norm_(parameters, math.inf if clip is None else clip))
-    overflowed = scaler.is_enabled() and scaler.get_scale() > LEAST_SCALE and not math.isfinite(norm)
-    if not math.isfinite(total) or not (math.isfinite(norm) or overflowed):
+    norm = norm_value(clip_grad_norm_(parameters, math.inf if clip is None else clip))
+    overflowed = scaler.is_enabled() and scaler.get_scale() > MIN_SCALE and not math.isfinite(norm)
+    if not math.isfinite(mean) or not (math.isfinite(norm) or overflowed):
         optimizer.zero_grad(set_to_none=True)
-        what = f"the loss is {total}" if not math.isfinite(total) else f"the gradient is not finite ({norm})"
-        causes = [] if ranks.shards else list(bad_rows(task, model, batches, precision))
+        what = f"the loss is {mean}" if not math.isfinite(mean) else f"the gradient is not finite ({norm})"
+        causes = [] if process_group.shards else list(find_bad_rows(task, model, batches, precision))
         all_rows = [examples[0].row for batch in batches for examples in rows_of(batch)]
-        everywhere = ranks.gather([[name_row(row) for row in rows] for rows in (causes, all_rows)])
-        report = which_rows(*([name for named in everywhere for name in named[kind]] for kind in (0, 1)))
+        gathered = process_group.gather([[name_row(row) for row in rows] for rows in (causes, all_rows)])
+        report = describe_rows(*([name for names in gathered for name in names[kind]] for kind in (0, 1)))
         raise TrainingError(f"{what}, and the weights were not changed. {report}")
     scaler.step(optimizer)
     scaler.update()
     optimizer.zero_grad(set_to_none=True)
-    objectives = {name: (value, counts[name]) for name, value in zip(names, each, strict=True)}
-    return StepResult(total, norm, targets, *read, updated=not overflowed, objectives=objectives)
+    found = {name: (total, counts[name]) for name, total in zip(totals, sums, strict=True)}
+    targets = counts[task.objective_names[0]]
+    return StepResult(mean, norm, targets, tokens, positions, updated=not overflowed, objectives=found)
 
 
-def bad_rows(task: Task, model: nn.Module, batches: Sequence[Batch], precision: torch.dtype | None) -> Iterator[int]:
-    """The rows that alone give a loss or a gradient that is not finite."""
+def count_step(task: Task, batches: Sequence[Batch], group: ProcessGroup) -> tuple[dict[str, int], int, int]:
+    """Of a step on all ranks: the targets of each objective, the tokens, and the positions with padding."""
+    trained = [batch for batch in batches if any(batch.counts.values())]
+    counts = [sum(batch.counts.get(name, 0) for batch in trained) for name in task.objective_names]
+    tokens, positions = sum(sum(batch.lengths) for batch in trained), sum(batch.positions for batch in trained)
+    *sums, all_tokens, all_positions = map(int, group.sum([*counts, tokens, positions]))
+    return dict(zip(task.objective_names, sums, strict=True)), all_tokens, all_positions
+
+
+def find_bad_rows(
+    task: Task, model: nn.Module, batches: Sequence[Batch], precision: torch.dtype | None
+) -> Iterator[int]:
+    """The rows that by themselves cause a loss or a gradient that is not finite."""
     device = next(model.parameters()).device
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for batch in batches:
@@ -122,20 +129,20 @@ def bad_rows(task: Task, model: nn.Module, batches: Sequence[Batch], precision: 
 
 
 def sum_of(objectives: Mapping[str, Objective]) -> Tensor:
-    """All objectives added up, where only whether that is finite matters."""
+    """The sum of all objectives, to check whether it is finite."""
     return torch.stack([each.total for each in objectives.values()]).sum()
 
 
 def rows_of(batch: Batch) -> list[list[Example]]:
-    """A batch's examples, row by row."""
+    """A batch's examples, grouped by row."""
     rows: dict[int, list[Example]] = {}
     for example in batch.examples:
         rows.setdefault(example.row, []).append(example)
     return list(rows.values())
 
 
-def norm_of(norm: Tensor) -> float:
-    """A norm as a number, also if each rank holds a part of what it is the norm of."""
+def norm_value(norm: Tensor) -> float:
+    """A norm as a number, also of sharded parameters."""
     return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
@@ -143,31 +150,31 @@ def is_finite(tensor: Tensor | None) -> bool:
     return tensor is None or bool(tensor.isfinite().all())
 
 
-def which_rows(found: list[str], read: list[str]) -> str:
-    """The rows to look at, in words: those that alone give what is not finite, of all that were read.
+def describe_rows(causes: list[str], read: list[str]) -> str:
+    """The part of an error message that names the rows that cause it, of all that were read.
 
-    >>> which_rows(["a.tsv, line 3"], ["a.tsv, line 3", "a.tsv, line 8"])
+    >>> describe_rows(["a.tsv, line 3"], ["a.tsv, line 3", "a.tsv, line 8"])
     'It comes from a.tsv, line 3'
     """
-    if len(found) == len(read) > 1:
-        return "Every row that was read gives it alone, so that the weights are at fault: try a lower learning_rate"
-    names = list(dict.fromkeys(found or read))
-    more = f" and {len(names) - SHOWN_ROWS} more" if len(names) > SHOWN_ROWS else ""
-    told = "; ".join(names[:SHOWN_ROWS]) + more
-    return f"{'It comes from' if found else 'No row causes it alone; the step read'} {told}"
+    if len(causes) == len(read) > 1:
+        return "Every row that was read causes it alone, so the weights are at fault: try a lower learning_rate"
+    names = list(dict.fromkeys(causes or read))
+    more = f" and {len(names) - MAX_SHOWN_ROWS} more" if len(names) > MAX_SHOWN_ROWS else ""
+    listed = "; ".join(names[:MAX_SHOWN_ROWS]) + more
+    return f"{'It comes from' if causes else 'No row causes it alone; the step read'} {listed}"
 
 
 @contextlib.contextmanager
-def telling_step(number: int, tokens_per_batch: int) -> Iterator[None]:
-    """Let an error say in which step it came, and what to do where there was no memory for it."""
+def step_errors(number: int, tokens_per_batch: int) -> Iterator[None]:
+    """Add the number of the step to errors, and advice to those about memory."""
     try:
         yield
     except TrainingError as error:
         raise TrainingError(f"step {number}: {error}") from None
     except RuntimeError as error:
-        if not NO_MEMORY.search(str(error)):
+        if not OUT_OF_MEMORY.search(str(error)):
             raise
         raise TrainingError(
             f"step {number}: there is not enough memory; tokens_per_batch is {tokens_per_batch}: a smaller one with "
-            "more gradient_accumulation_steps learns the same, and gradient_checkpointing needs less for each token"
+            "more gradient_accumulation_steps gives the same update, and gradient_checkpointing needs less per token"
         ) from error

@@ -1,4 +1,4 @@
-"""The trainer: rows, a task and settings in, a trained model out; stopped at any moment, it goes on exactly."""
+"""The trainer: trains a task's model on rows; stopped at any moment, it resumes exactly."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from ..tasks.task import Task
 from . import checkpoint
 from .batches import Batches
 from .distill import Distillation, DistillSettings
-from .distributed import ALONE, Ranks, join_ranks
+from .distributed import SINGLE_PROCESS, ProcessGroup, join_process_group
 from .evaluation import evaluate_batches, evaluation_batches
 from .optimizer import AdamW, parameter_groups
-from .randomness import load_random_state, random_state, seed_all, untouched_random_numbers
-from .reporting.report import write_report
+from .randomness import load_random_state, preserve_random_state, random_state, seed_all
 from .reporting.run_log import RunLog
+from .reporting.run_report import write_report
 from .result import RESULT, Progress, TrainResult
 from .setup import (
-    check_end,
+    balanced_class_weights,
+    catch_signals,
+    check_final_model,
     choose_device,
     freeze_parts,
     go_to_step,
-    label_weights,
     make_schedule,
-    signals,
-    smoothed,
+    with_label_smoothing,
 )
 from .sharding import Sharded
-from .step import StepResult, take_step, telling_step
+from .step import StepResult, step_errors, take_step
 from .streamed_batches import StreamedBatches
 from .train_settings import TrainSettings
 
@@ -72,34 +72,35 @@ class Trainer:
         *,
         teacher: PreTrainedModel | None = None,
         distill: DistillSettings | None = None,
-        buffer: int | None = None,  # read the rows while training, and hold so many of them at once
+        buffer: int | None = None,  # stream the rows while training, with this many of them in memory
     ) -> None:
         self.task, self.settings = task, settings
         train_rows = list(train_rows) if buffer is None else train_rows
-        self.learner: Any = smoothed(task, settings.label_smoothing_factor)
+        self.training_task: Any = with_label_smoothing(task, settings.label_smoothing_factor)
         self.folder = Path(settings.output_dir)
         self.device = choose_device(settings.device)
-        self.ranks: Ranks = join_ranks(settings.rank_timeout, self.device)
+        self.process_group: ProcessGroup = join_process_group(settings.rank_timeout, self.device)
         self.model = task.trainable.to(self.device)
         if settings.class_weights:
-            self.learner.label_weights = label_weights(task, train_rows).to(self.device)
+            self.training_task.class_weights = balanced_class_weights(task, train_rows).to(self.device)
         if teacher is not None:
-            self.learner = Distillation(self.learner, teacher, distill or DistillSettings(teacher="given"))
+            distill = distill or DistillSettings(teacher="given")
+            self.training_task = Distillation(self.training_task, teacher, distill)
         freeze_parts(task, settings)
         self.sharded: Sharded | None = None
         if settings.fully_shard:
-            self.ranks.share(self.model.state_dict().values())
-            self.sharded = Sharded(task, self.ranks)
-            self.ranks = replace(self.ranks, shards=True)
-            self.learner = self.sharded.wrapped(self.learner)
+            self.process_group.broadcast(self.model.state_dict().values())
+            self.sharded = Sharded(task, self.process_group)
+            self.process_group = replace(self.process_group, shards=True)
+            self.training_task = self.sharded.wrap_task(self.training_task)
         if settings.gradient_checkpointing:
             task.model.gradient_checkpointing_enable()
         self.batches = self.make_batches(train_rows, buffer)
-        self.total = settings.max_steps or self.batches.steps_in(settings.num_train_epochs)
+        self.total = settings.max_steps or self.batches.count_steps(settings.num_train_epochs)
         self.eval_rows = None if eval_rows is None else list(eval_rows)
         self.eval_batches = None if self.eval_rows is None else evaluation_batches(task, self.eval_rows, **self.budget)
-        self.choose_by()  # what cannot be had at the end is told now
-        check_end(task, settings, self.total, can_judge=self.eval_rows is not None)
+        self.best_metric_name()  # raises now instead of at the end
+        check_final_model(task, settings, self.total, can_evaluate=self.eval_rows is not None)
         self.optimizer = AdamW(
             parameter_groups(self.model, settings.learning_rate, settings.weight_decay, settings.layer_decay),
             lr=settings.learning_rate,
@@ -110,49 +111,49 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "fp16")
         self.progress = Progress()
         self.metrics: dict[str, float] = {}
-        self.interrupted = False  # by a signal, before what was due after the step
+        self.interrupted = False  # by a signal, before the evaluation and checkpoint that were due
 
     @property
     def budget(self) -> dict[str, Any]:
-        """How much a batch may hold."""
-        return {"tokens": self.settings.tokens_per_batch, "rows_at_most": self.settings.per_device_train_batch_size}
+        """The maximum size of a batch."""
+        return {"max_tokens": self.settings.tokens_per_batch, "max_rows": self.settings.per_device_train_batch_size}
 
     def make_batches(self, rows: Any, buffer: int | None) -> Batches | StreamedBatches:
-        per_step = self.settings.gradient_accumulation_steps * self.ranks.size
-        shape: dict[str, Any] = {**self.budget, "per_step": per_step, "seed": self.settings.seed}
+        batches_per_step = self.settings.gradient_accumulation_steps * self.process_group.size
+        sizes: dict[str, Any] = {**self.budget, "batches_per_step": batches_per_step, "seed": self.settings.seed}
         if buffer is None:
-            return Batches(self.task, rows, **shape)
-        return StreamedBatches(self.task, rows, buffer=buffer, **shape)
+            return Batches(self.task, rows, **sizes)
+        return StreamedBatches(self.task, rows, buffer=buffer, **sizes)
 
     # --- training ----------------------------------------------------------------------------------------------
 
     def train(self, resume: bool | str | os.PathLike = False) -> TrainResult:
-        """Train to the end, or until a signal, or until nothing gets better.
+        """Train to the end, until a signal, or until early stopping.
 
-        `resume` goes on from the newest checkpoint in `output_dir` (from the beginning if there is none), or from the
-        one named.
+        `resume` continues from the newest checkpoint in `output_dir` (from the beginning if there is none), or from the
+        given one.
         """
-        with contextlib.ExitStack() as held:
-            self.ranks.lead(lambda: self.claim_folder(bool(resume), held))
-            self.begin(resume)
+        with contextlib.ExitStack() as locks:
+            self.process_group.run_on_main(lambda: self.lock_folder(bool(resume), locks))
+            self.initialise(resume)
             return self.finish(self.run())
 
-    def claim_folder(self, resume: bool, held: contextlib.ExitStack) -> None:
-        """Make the folder this run's own, until what is held is let go."""
+    def lock_folder(self, resume: bool, locks: contextlib.ExitStack) -> None:
+        """Reserve the folder for this run, until the locks are released."""
         if self.progress.step == 0:
-            checkpoint.refuse_used(self.folder, resume)
-        held.enter_context(checkpoint.claimed(make_folder(self.folder)))
+            checkpoint.refuse_used_folder(self.folder, resume)
+        locks.enter_context(checkpoint.locked(make_folder(self.folder)))
         checkpoint.remove_leftovers(self.folder)
 
-    def begin(self, resume: bool | str | os.PathLike) -> None:
-        """Start from the same weights on all ranks, or from where a checkpoint stands."""
+    def initialise(self, resume: bool | str | os.PathLike) -> None:
+        """Start with the same weights on all ranks, or from a checkpoint."""
         found = checkpoint.checkpoints_in(self.folder)
         if resume is True and found:
             *older, newest = found.values()
             try:
                 self.load(newest)
             except CheckpointError as error:
-                hint = f"; without {newest} the run goes on from {older[-1]}" if older else ""
+                hint = f"; without {newest} the run resumes from {older[-1]}" if older else ""
                 raise type(error)(f"{error}{hint}") from None
         elif not isinstance(resume, bool):
             self.load(Path(resume))
@@ -160,136 +161,138 @@ class Trainer:
             if later:
                 log.warning("going back: this run will remove %s, of later steps, when it saves", ", ".join(later))
         elif self.progress.step == 0:
-            seed_all(self.settings.seed + self.ranks.rank)
+            seed_all(self.settings.seed + self.process_group.rank)
             if self.sharded is None:
-                self.ranks.share(self.model.state_dict().values())
+                self.process_group.broadcast(self.model.state_dict().values())
 
     def run(self) -> str | None:
-        """Take all steps that are left; the reason to stop before the last, if there is one."""
-        self.log = RunLog(self.folder, self.total, writes=self.ranks.leads, tensorboard=self.settings.tensorboard)
-        self.log.go_on_from(self.progress.step)
-        stopped_by = "early stopping" if self.is_tired and self.progress.step < self.total else None
+        """Take all remaining steps; returns the reason for stopping early, if there is one."""
+        self.log = RunLog(
+            self.folder, self.total, writes=self.process_group.is_main, tensorboard=self.settings.tensorboard
+        )
+        self.log.resume_from(self.progress.step)
+        stopped_by = "early stopping" if self.should_stop_early and self.progress.step < self.total else None
         self.model.train()
         try:
-            with signals() as caught:
+            with catch_signals() as caught:
                 if self.interrupted:
                     self.interrupted = False
-                    stopped_by = self.look_around(caught)
+                    stopped_by = self.evaluate_and_save_if_due(caught)
                 while self.progress.step < self.total and stopped_by is None:
                     began = time.monotonic()
-                    self.account(self.learn(self.next_rows()))
+                    self.record_step(self.train_step(self.next_rows()))
                     self.progress.seconds += time.monotonic() - began
-                    stopped_by = self.look_around(caught)
+                    stopped_by = self.evaluate_and_save_if_due(caught)
         finally:
             self.log.close()
             self.model.eval()
         return stopped_by
 
     def next_rows(self) -> list[list[int]]:
-        """The rows of the next step. If streamed ones cannot be read, what was learnt before them is kept."""
+        """The rows of the next step. If streamed ones cannot be read, a checkpoint of the steps before is saved."""
         try:
             return next(self.batches)
         except GlassformerError as error:
             if self.progress.step == 0:
                 raise
-            kept = self.folder / f"checkpoint-{self.progress.step}"
-            told = f"what was learnt before is kept in {kept}, and can be resumed"
+            saved = self.folder / f"checkpoint-{self.progress.step}"
+            outcome = f"the training so far is saved in {saved}, and can be resumed"
             try:
                 self.save()
             except GlassformerError as problem:
-                told = f"what was learnt before could not be saved: {problem}"
-            raise type(error)(f"{error}; {told}") from None
+                outcome = f"the training so far could not be saved: {problem}"
+            raise type(error)(f"{error}; {outcome}") from None
 
-    def learn(self, rows: list[list[int]]) -> StepResult:
+    def train_step(self, rows: list[list[int]]) -> StepResult:
         """One update from this rank's share of a step's batches."""
-        mine = [self.batches.collate(numbers) for numbers in rows[self.ranks.rank :: self.ranks.size]]
-        if self.sharded is not None and len(mine) < math.ceil(len(rows) / self.ranks.size):
-            mine.append(self.batches.collate(rows[0]).without_targets())  # no rank can run a layer alone
-        with telling_step(self.progress.step + 1, self.settings.tokens_per_batch):
+        mine = [self.batches.collate(numbers) for numbers in rows[self.process_group.rank :: self.process_group.size]]
+        if self.sharded is not None and len(mine) < math.ceil(len(rows) / self.process_group.size):
+            mine.append(self.batches.collate(rows[0]).without_targets())  # all ranks must run the layers together
+        with step_errors(self.progress.step + 1, self.settings.tokens_per_batch):
             result = take_step(
-                self.learner,
+                self.training_task,
                 self.model,
                 mine,
                 self.optimizer,
                 clip=self.settings.max_grad_norm or None,
                 precision=PRECISIONS[self.settings.precision],
                 scaler=self.scaler,
-                ranks=self.ranks,
+                process_group=self.process_group,
                 name_row=self.batches.name_row,
             )
-        self.rate = max(self.schedule.get_last_lr())  # the one that was used
+        self.rate = max(self.schedule.get_last_lr())  # of the step that was taken
         self.schedule.step()
         return result
 
-    def account(self, result: StepResult) -> None:
-        """Count a step, and tell of it when it is due."""
-        self.progress.count(result)
-        self.log.moved(self.progress.step, result, self.rate)
+    def record_step(self, result: StepResult) -> None:
+        """Count a step, and log it if that is due."""
+        self.progress.add(result)
+        self.log.count_step(self.progress.step, result, self.rate)
         if self.progress.step % self.settings.logging_steps == 0 or self.progress.step == self.total:
-            self.log.tell(self.progress, result, self.rate, self.batches.progress)
-            self.progress.logged()
+            self.log.log_steps(self.progress, result, self.rate, self.batches.epochs_done)
+            self.progress.reset_log()
 
-    def look_around(self, caught: list[str]) -> str | None:
-        """After a step: evaluate and save if that is due; the reason to stop, if there is one.
+    def evaluate_and_save_if_due(self, caught: list[str]) -> str | None:
+        """After a step: evaluate and save if that is due; returns the reason to stop, if there is one.
 
-        A signal is not kept waiting for an evaluation: what was due is done when the run goes on.
+        A signal does not wait for an evaluation: what was due is done when the run is resumed.
         """
         step, settings = self.progress.step, self.settings
-        asked = next((name for names in self.ranks.gather(list(caught)) for name in names), None)
-        if asked is not None:
+        signal = next((name for names in self.process_group.gather(list(caught)) for name in names), None)
+        if signal is not None:
             self.interrupted = True
             self.save()
-            return asked
+            return signal
         at_end = step == self.total
 
         def due(every: int | None) -> bool:
-            return at_end or (self.batches.ended_an_epoch if every is None else step % every == 0)
+            return at_end or (self.batches.at_epoch_end if every is None else step % every == 0)
 
-        improved = tired = False
+        improved = stops_early = False
         if self.eval_rows and due(settings.eval_steps):
-            improved = self.judge()
-            tired = self.is_tired
-        if improved or tired or due(settings.save_steps):
+            improved = self.evaluate_and_log()
+            stops_early = self.should_stop_early
+        if improved or stops_early or due(settings.save_steps):
             self.save()
-        return "early stopping" if tired and not at_end else None
+        return "early stopping" if stops_early and not at_end else None
 
     @property
-    def is_tired(self) -> bool:
-        """Whether nothing has got better for too long."""
+    def should_stop_early(self) -> bool:
+        """Whether too many evaluations have passed without an improvement."""
         patience = self.settings.early_stopping_patience
         return patience is not None and self.progress.waited >= patience
 
-    def judge(self) -> bool:
-        """Evaluate; whether this is the best so far."""
+    def evaluate_and_log(self) -> bool:
+        """Evaluate; returns whether this is the best evaluation so far."""
         self.metrics = self.evaluate()
         self.log.add({"step": self.progress.step, **{f"eval_{name}": value for name, value in self.metrics.items()}})
-        return self.progress.judge(self.metrics, self.choose_by())
+        return self.progress.add_evaluation(self.metrics, self.best_metric_name())
 
-    def choose_by(self) -> str:
-        """The name of the number by which the best model is chosen."""
-        known = (*self.task.metrics, "loss", *self.task.rate_names)
-        asked = self.settings.metric_for_best_model
-        if asked is not None and asked not in known:
-            raise InputError(f"metric_for_best_model must be one of {', '.join(known)}, got {asked!r}")
-        return asked or known[0]
+    def best_metric_name(self) -> str:
+        """The name of the metric that selects the best model."""
+        known = (*self.task.metric_names, "loss", *self.task.mean_metric_names)
+        requested = self.settings.metric_for_best_model
+        if requested is not None and requested not in known:
+            raise InputError(f"metric_for_best_model must be one of {', '.join(known)}, got {requested!r}")
+        return requested or known[0]
 
     def evaluate(self, rows: Iterable[Any] | None = None) -> dict[str, float]:
         """Loss and metrics on the evaluation rows, or on others."""
-        judged, batches = self.eval_rows, self.eval_batches
+        eval_rows, batches = self.eval_rows, self.eval_batches
         if rows is not None:
-            judged = list(rows)
-            batches = evaluation_batches(self.task, judged, **self.budget)
-        if judged is None or batches is None:
-            raise InputError("there are no rows to evaluate on: hand some to evaluate, or eval_rows to the Trainer")
-        task, ranks = self.task, self.ranks
-        if self.sharded is not None:
-            task, ranks = self.sharded.wrapped(task), ALONE  # all ranks read all rows, since they run together
-        with untouched_random_numbers():
-            return evaluate_batches(task, judged, batches, ranks)
+            eval_rows = list(rows)
+            batches = evaluation_batches(self.task, eval_rows, **self.budget)
+        if eval_rows is None or batches is None:
+            raise InputError("there are no rows to evaluate on: pass some to evaluate, or eval_rows to the Trainer")
+        task, group = self.task, self.process_group
+        if self.sharded is not None:  # all ranks evaluate all rows, since they run every layer together
+            task, group = self.sharded.wrap_task(task), SINGLE_PROCESS
+        with preserve_random_state():
+            return evaluate_batches(task, eval_rows, batches, group)
 
-    def whole_model(self) -> nn.Module:
-        """The model as it is written; every rank must ask for it at the same time."""
-        return self.model if self.sharded is None else self.sharded.gathered()
+    def full_model(self) -> nn.Module:
+        """The model as it is saved; all ranks must call this at the same time."""
+        return self.model if self.sharded is None else self.sharded.gather_model()
 
     def finish(self, stopped_by: str | None) -> TrainResult:
         progress = self.progress
@@ -302,7 +305,7 @@ class Trainer:
             checkpoint.load_average(self.folder, self.settings.average_checkpoints, self.task)
             metrics = self.evaluate() if self.eval_rows else metrics
         if progress.step and hasattr(self.task.model, "load_report"):
-            self.task.model.load_report.initialised.clear()  # a head that was drawn has learnt now
+            self.task.model.load_report.initialised.clear()  # a new head is trained now
             self.task.model.config.architectures = [type(self.task.model).__name__]
         result = TrainResult(
             progress.step,
@@ -316,59 +319,59 @@ class Trainer:
             count_parameters(self.model, trainable=True),
         )
         if ended:
-            model = self.whole_model()
-            self.ranks.lead(lambda: self.write_end(model, result))
+            model = self.full_model()
+            self.process_group.run_on_main(lambda: self.write_results(model, result))
         return result
 
-    def write_end(self, model: nn.Module, result: TrainResult) -> None:
-        """The trained model, how its training went, and last the file that says that it is done."""
+    def write_results(self, model: nn.Module, result: TrainResult) -> None:
+        """Write the trained model, the report, and last the file that marks the run as finished."""
         checkpoint.write_model(self.folder, self.task, model)
         if self.settings.report:
             write_report(self.folder, self.task, self.settings, result)
         write_atomically(self.folder / RESULT, json.dumps(vars(result), indent=2) + "\n")
 
-    # --- saving and going on -----------------------------------------------------------------------------------
+    # --- saving and resuming -----------------------------------------------------------------------------------
 
     @property
     def all_settings(self) -> dict[str, Any]:
-        """What a run that goes on should have as before: the settings, and the options of the task."""
-        told = {name: value for name, value in vars(self.task.options).items() if not callable(value)}
-        return {**self.settings.to_dict(), **{f"options.{name}": str(value) for name, value in told.items()}}
+        """What should not change when a run is resumed: the settings, and the options of the task."""
+        options = {name: value for name, value in vars(self.task.options).items() if not callable(value)}
+        return {**self.settings.to_dict(), **{f"options.{name}": str(value) for name, value in options.items()}}
 
     def save(self) -> None:
-        """Write a checkpoint of this very moment, and remove those that are too many."""
+        """Write a checkpoint of the current state, and remove old ones beyond the limit."""
         progress = self.progress
         values = {
             **vars(progress),
             "total_steps": self.total,
             "data": self.batches.state_dict(),
             "scaler": self.scaler.state_dict(),
-            "random": self.ranks.gather(random_state()),
+            "random": self.process_group.gather(random_state()),
             "task": self.task.name,
             "settings": self.all_settings,
             "metrics": self.metrics,
         }
-        model, tensors = self.whole_model(), {}
-        if self.ranks.leads or self.sharded is not None:
+        model, tensors = self.full_model(), {}
+        if self.process_group.is_main or self.sharded is not None:
             tensors = checkpoint.optimizer_tensors(self.optimizer)
 
         def write() -> None:
             checkpoint.write_checkpoint(self.folder, progress.step, self.task, model, tensors, values, self.interrupted)
             best = None if progress.best is None else progress.best["step"]
-            checkpoint.remove_old(self.folder, progress.step, self.settings.save_total_limit, best)
+            checkpoint.remove_old_checkpoints(self.folder, progress.step, self.settings.save_total_limit, best)
 
-        self.ranks.lead(write)
+        self.process_group.run_on_main(write)
 
     def load(self, folder: Path) -> None:
-        """Go back to the moment of a checkpoint."""
+        """Restore the state of a checkpoint."""
         tensors, values = checkpoint.read_checkpoint(folder)
         if values["task"] != self.task.name:
             raise InputError(f"{folder} was training {values['task']}, and this is {self.task.name}")
         before, now = values["settings"], self.all_settings
-        other = [name for name in now if name != "output_dir" and name in before and before[name] != now[name]]
-        if other:
-            told = ", ".join(f"{name} {now[name]!r} (was {before[name]!r})" for name in other)
-            log.warning("going on with other settings than before: %s", told)
+        changed = [name for name in now if name != "output_dir" and name in before and before[name] != now[name]]
+        if changed:
+            changes = ", ".join(f"{name} {now[name]!r} (was {before[name]!r})" for name in changed)
+            log.warning("resuming with other settings than before: %s", changes)
         self.batches.load_state_dict(values["data"])
         checkpoint.load_model(folder, self.task)
         checkpoint.load_optimizer(self.optimizer, tensors)
@@ -383,7 +386,8 @@ class Trainer:
                 raise InputError(f"{name}, the best so far, is not in {self.folder}: copy it from {folder.parent}")
         self.metrics = values["metrics"]
         self.interrupted = (folder / checkpoint.INTERRUPTED).exists()
-        if self.ranks.rank < len(values["random"]):
-            load_random_state(values["random"][self.ranks.rank])
-        if len(values["random"]) != self.ranks.size:
-            log.warning("%d ranks go on where %d were: dropout will differ", self.ranks.size, len(values["random"]))
+        if self.process_group.rank < len(values["random"]):
+            load_random_state(values["random"][self.process_group.rank])
+        if len(values["random"]) != self.process_group.size:
+            message = "%d ranks resume a run of %d: dropout will differ"
+            log.warning(message, self.process_group.size, len(values["random"]))

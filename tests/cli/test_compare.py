@@ -67,8 +67,10 @@ def test_finished_runs_stay_and_others_go_on(recipes, capsys, monkeypatch):
     assert code == 0
     (recipes / "both/scratch/seed-4/result.json").unlink()
     built = []
-    make = comparing.build
-    monkeypatch.setattr(comparing, "build", lambda recipe: built.append(recipe.train.output_dir) or make(recipe))
+    make = comparing.build_trainer
+    monkeypatch.setattr(
+        comparing, "build_trainer", lambda recipe: built.append(recipe.train.output_dir) or make(recipe)
+    )
     code, _, err = run(capsys, *CALL)
     assert code == 0, err
     assert built == ["both/scratch/seed-4"]
@@ -81,13 +83,13 @@ def test_finished_runs_stay_and_others_go_on(recipes, capsys, monkeypatch):
 
 def test_a_stop_is_told_and_another_recipe_refused(recipes, capsys, monkeypatch):
     class Ended:
-        ranks = type("Ranks", (), {"leads": True})
+        process_group = type("ProcessGroup", (), {"is_main": True})
 
         def train(self, resume):
             assert resume is True
             return TrainResult(1, 2, "SIGTERM", None, {}, 0.0, 0, 0, 0)
 
-    monkeypatch.setattr(comparing, "build", lambda recipe: Ended())
+    monkeypatch.setattr(comparing, "build_trainer", lambda recipe: Ended())
     code, out, _ = run(capsys, *CALL)
     assert code == 143 and out == "stopped by SIGTERM; the same command goes on\n"
     code, _, err = run(capsys, *CALL, "--learning-rate=0.5")

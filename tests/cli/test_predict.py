@@ -20,7 +20,7 @@ import glassformer
 from glassformer import pipeline
 from glassformer.cli.main import main
 from glassformer.cli.verbs.predict import predict, read_options
-from glassformer.tasks.registry import ALIASES, TASKS, task_class
+from glassformer.tasks.task_registry import ALIASES, TASKS, task_class
 
 from ..models.architectures import tiny_bert
 from ..tasks.conftest import close, save

@@ -12,8 +12,8 @@ import torch
 import glassformer
 from glassformer import ConfigError
 from glassformer.cli import main as command
-from glassformer.train.recipes.build import build
-from glassformer.train.recipes.recipe import DataSettings, Recipe, make_recipe, names_of, put, put_all
+from glassformer.train.recipes.build_trainer import build_trainer
+from glassformer.train.recipes.recipe import DataSettings, Recipe, make_recipe, names_of, set_field, set_fields
 from glassformer.train.recipes.recipe_text import read_recipe
 from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer
@@ -127,11 +127,11 @@ def test_the_proof_of_going_on(here, capsys, monkeypatch):
         (["recipe.toml", "--columns.txt=label"], "data.columns has 'txt', and text-classification reads text, text_pa"),
         (["recipe.toml", "--on-bad=skipp"], "on_bad must be 'raise' or 'skip', got str 'skipp'"),
         (["recipe.toml", "--buffer=7"], "data.buffer is for data.streaming, which is false"),
-        (["recipe.toml", "--eval=none", "--eval-tail=0.01"], "of 10 rows leaves 10 to learn from and 0 to judge by"),
-        (["recipe.toml", "--model=new:gpt2", "--lora.r=2"], "stands on trained weights; give new:gpt2 or [lora], not"),
+        (["recipe.toml", "--eval=none", "--eval-tail=0.01"], "of 10 rows leaves 10 for training and 0 for evaluation"),
+        (["recipe.toml", "--model=new:gpt2", "--lora.r=2"], "needs trained weights; give new:gpt2 or [lora], not"),
         (["recipe.toml", "--model=new:gtp2"], "new:words; did you mean new:gpt2?"),
         (["recipe.toml", "--output-dir"], "recipe.toml needs train.output_dir, the folder to write; got True"),
-        (["recipe.toml", "--data.columns={ text = 'sentence' }"], "names all columns that are read, and not label"),
+        (["recipe.toml", "--data.columns={ text = 'sentence' }"], "must name all columns that are read, and label"),
     ],
 )
 def test_what_is_wrong_is_one_line(here, capsys, arguments, told):
@@ -168,8 +168,8 @@ def test_masked_words_are_evaluated(here, capsys):
 def build_with(**fields) -> Trainer:
     values = read_recipe(Path("recipe.toml"))
     for name, value in fields.items():
-        put(values, name.replace("__", "."), value)
-    return build(make_recipe(values))
+        set_field(values, name.replace("__", "."), value)
+    return build_trainer(make_recipe(values))
 
 
 def test_from_scratch_is_the_same_shape_with_drawn_weights(here):
@@ -240,35 +240,35 @@ def test_a_new_model_with_a_new_tokenizer_from_plain_text(here, capsys, task, mo
 def test_what_a_recipe_cannot_mean_is_told(here, fields, told):
     values = read_recipe(Path("recipe.toml"))
     for name, value in fields.items():
-        put(values, name, value)
+        set_field(values, name, value)
     with pytest.raises(glassformer.errors.GlassformerError, match=told):
         make_recipe(values)
 
 
 def test_labels_that_are_none(here):
     values = read_recipe(Path("recipe.toml"))
-    for label, told in (("1.5", "labels such as '1.5' are no names but scores"), ("3", "all rows have the label '3'")):
+    for label, told in (("1.5", "labels such as '1.5' are not names but scores"), ("3", "all rows have the label '3'")):
         Path("train.tsv").write_text(f"sentence\tlabel\nso good\t{label}\nnot so good\t3\n")
         with pytest.raises(ConfigError, match=told):
-            build(make_recipe(values))
-        task = build(make_recipe({**values, "config": {"num_labels": 1}, "data": {"train": "train.tsv"}})).task
+            build_trainer(make_recipe(values))
+        task = build_trainer(make_recipe({**values, "config": {"num_labels": 1}, "data": {"train": "train.tsv"}})).task
         assert task.kind == "regression"
 
 
 def test_labels_that_differ_in_spaces_are_told(here):
     Path("train.tsv").write_text("sentence\tlabel\nso good\tgood\nvery good\tgood \nso bad\tbad\n")
     with pytest.raises(ConfigError, match="the labels 'good' and 'good ' differ in spaces alone"):
-        build(make_recipe(read_recipe(Path("recipe.toml"))))
+        build_trainer(make_recipe(read_recipe(Path("recipe.toml"))))
 
 
 def test_tags_that_are_numbers_need_names(here, capsys):
     rows = [{"tokens": ["john", "smith", "sat"], "tags": [1, 2, 0]}, {"tokens": ["the", "cat"], "tags": [0, 0]}]
     Path("tags.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     values = {"task": "ner", "model": "model", "data": {"train": "tags.jsonl"}, "train": {"output_dir": "run"}}
-    with pytest.raises(ConfigError, match="tags such as '0' are numbers, and which of them stands outside"):
-        build(make_recipe(values))
+    with pytest.raises(ConfigError, match="tags such as '0' are numbers, and it is unknown which of them is outside"):
+        build_trainer(make_recipe(values))
     names = {"0": "O", "1": "B-PER", "2": "I-PER"}
-    task = build(make_recipe({**values, "config": {"id2label": names}})).task
+    task = build_trainer(make_recipe({**values, "config": {"id2label": names}})).task
     assert [task.reference(row) for row in rows] == [["B-PER", "I-PER", "O"], ["O", "O"]]
 
 
@@ -277,7 +277,7 @@ def test_a_trained_head_and_other_labels(here, capsys):
     Path("topics.tsv").write_text("sentence\tlabel\nmusic\tarts\nacme works\ttrade\nthe park\tsports\n")
     again = ["train", "recipe.toml", "--model=run", "--data=topics.tsv", "--eval=none", "--output-dir=other"]
     code, _, err = run(capsys, *again)
-    assert code == 1 and "the rows have the label 'arts', and run learnt bad, good; config.ignore_mismatched" in err
+    assert code == 1 and "the rows have the label 'arts', and run was trained on bad, good; config.ignore_mis" in err
     code, _, err = run(capsys, *again, "--config.ignore_mismatched_sizes=true")
     assert code == 0, err
     assert list(glassformer.AutoConfig.from_pretrained("other").label2id) == ["arts", "sports", "trade"]
@@ -304,24 +304,24 @@ def test_files_that_stand_side_by_side_are_read_as_they_are(here):
     Path("texts.txt").write_text("so good\nso bad\n")
     Path("labels.txt").write_text("good\nbad\n")
     values = {**read_recipe(Path("recipe.toml")), "data": {"train": {"text": "texts.txt", "label": "labels.txt"}}}
-    assert build(make_recipe(values)).batches.rows == [
+    assert build_trainer(make_recipe(values)).batches.rows == [
         {"text": "so good", "label": "good"},
         {"text": "so bad", "label": "bad"},
     ]
     for field, value in (("on_bad", "skip"), ("format", "txt"), ("quotes", False)):
         with pytest.raises(ConfigError, match=f"data.{field} is not for files of plain lines, one for each column"):
-            build(make_recipe({**values, "data": {**values["data"], field: value}}))
+            build_trainer(make_recipe({**values, "data": {**values["data"], field: value}}))
 
 
 def test_a_folder_may_be_called_by_a_number_or_a_date():
     values: dict = {}
-    put_all(values, ["output_dir=2024-05-01", "model=7", "data=10:30:00", "seed=3"])
+    set_fields(values, ["output_dir=2024-05-01", "model=7", "data=10:30:00", "seed=3"])
     assert values == {"train": {"output_dir": "2024-05-01", "seed": 3}, "model": "7", "data": {"train": "10:30:00"}}
 
 
 def test_fields_of_the_command_line_find_their_place():
     values = {}
-    put_all(
+    set_fields(
         values, ["output-dir=7", "limit=3", "columns.text=1", "train.seed=2", "data=2024-05-01", "model=8", "lora.r=2"]
     )
     assert values == {
@@ -348,7 +348,7 @@ def test_a_model_that_is_not_the_best_one_is_told(here, capsys):
     told = f"best loss: {best['value']:.4f} at step {best['step']}; of the model that was kept: {kept['loss']:.4f}\n"
     assert out.endswith(told)
     page = Path("run/report.html").read_text()
-    assert f"<td>model kept</td><td>loss {kept['loss']:.4f}, accuracy {kept['accuracy']:.4f}" in page
+    assert f"<td>final model</td><td>loss {kept['loss']:.4f}, accuracy {kept['accuracy']:.4f}" in page
 
 
 def test_an_adapter_is_evaluated(here, capsys):

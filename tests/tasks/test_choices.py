@@ -43,7 +43,7 @@ def test_next_sentence_needs_two_texts(checkpoint):
     assert pipe("the cat " * 15, "the cat " * 15, truncation=True)["truncated"] is True
 
 
-def test_what_next_sentence_learns(checkpoint):
+def test_targets_of_next_sentence(checkpoint):
     task = NextSentence.from_pretrained(checkpoint(NEXT))
     rows = [
         {"text": TEXTS[0], "text_pair": TEXTS[1], "label": "NotNext"},
@@ -54,7 +54,7 @@ def test_what_next_sentence_learns(checkpoint):
     expected = task.model(**batch.inputs, **batch.labels).loss
     torch.testing.assert_close(task.loss(task.model, batch) / 2, expected)
     predicted = list(answers(task, rows, finish=task.predict))
-    assert tuple(task.metric(predicted, [task.reference(row) for row in rows])) == task.metrics
+    assert tuple(task.compute_metrics(predicted, [task.reference(row) for row in rows])) == task.metric_names
     with pytest.raises(InputError, match="label must be 0 or 'IsNext'"):
         task.encode({"text": "a", "text_pair": "b", "label": "perhaps"})
 
@@ -111,7 +111,7 @@ def test_no_choices_are_refused(checkpoint):
         pipeline(model=checkpoint(CHOICE))("a", [])
 
 
-def test_what_multiple_choice_learns(checkpoint):
+def test_targets_of_multiple_choice(checkpoint):
     task = MultipleChoice.from_pretrained(checkpoint(CHOICE))
     alone = [task.collate(task.encode(task.read(row))) for row in ROWS]
     expected = sum(
@@ -125,13 +125,13 @@ def test_what_multiple_choice_learns(checkpoint):
     predicted = list(answers(task, ROWS, finish=task.predict))
     right = [task.reference(row) for row in ROWS]
     assert right == [2, 0]
-    assert task.metric([2, 1], right) == {"accuracy": 0.5}
+    assert task.compute_metrics([2, 1], right) == {"accuracy": 0.5}
     assert len(predicted) == 2
-    with pytest.raises(InputError, match="the examples of a row must stand together"):
+    with pytest.raises(InputError, match="the examples of a row must be adjacent"):
         task.collate(batch.examples[::-1])
 
 
-def test_a_cut_prompt_is_told(checkpoint):
+def test_a_truncated_prompt_is_reported(checkpoint):
     pipe = pipeline(model=checkpoint(CHOICE))
     row = {"prompt": "the cat " * 20, "choices": ["sat", "sat on"]}
     with pytest.raises(InputError, match="pass truncation=True"):
@@ -168,7 +168,7 @@ def test_the_labels_may_come_second(checkpoint):
     assert pipe(TEXTS[0]) == pipe(TEXTS[0], TOPICS) == pipe(sequences=TEXTS[0])
 
 
-def test_a_long_text_is_cut_and_that_is_told(checkpoint):
+def test_a_long_text_is_truncated_and_that_is_reported(checkpoint):
     folder = checkpoint(SEQUENCE, **ENTAILMENT)
     ours, reference = (make("zero-shot-classification", folder) for make in (pipeline, theirs))
     long = "the cat sat on the mat . " * 10
@@ -211,7 +211,7 @@ def test_a_model_without_entailment_is_refused_when_the_pipeline_is_made(checkpo
         pipeline("zero-shot-classification", model=checkpoint(SEQUENCE))
 
 
-def test_an_untrained_head_is_taught_by_pairs(checkpoint):
+def test_an_untrained_head_is_trained_with_pairs(checkpoint):
     folder = checkpoint(glassformer.BertModel, **ENTAILMENT)
-    with pytest.raises(InputError, match="train the model by text-classification on rows with text, text_pair, label"):
+    with pytest.raises(InputError, match="train the model with text-classification on rows with text, text_pair"):
         pipeline("zero-shot-classification", model=folder)

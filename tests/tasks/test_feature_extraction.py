@@ -46,7 +46,7 @@ def test_long_texts(checkpoint, caplog):
         found = pipe([long, long], tokenize_kwargs={"truncation": True})
     close(found[0], theirs("feature-extraction", folder)(long, truncation=True))
     assert [record.message for record in caplog.records] == [
-        "a text is longer than 40 tokens and is cut, and so may be others after it"
+        "a text is longer than 40 tokens and is truncated, and so may be others after it"
     ]
 
 

@@ -85,7 +85,7 @@ class ImageClassification(Task):
     def answer(self, row: Any, examples: Sequence[Example], outputs: Sequence[Tensor]) -> dict[str, Any]:
         return {"label": int(outputs[0].argmax()), "score": float(outputs[0].softmax(-1).max())}
 
-    metrics = ("accuracy",)
+    metric_names = ("accuracy",)
 
     def predict(self, row: Any, examples: Sequence[Example], outputs: Sequence[Tensor]) -> int:
         return int(outputs[0].argmax())
@@ -93,7 +93,7 @@ class ImageClassification(Task):
     def reference(self, row: dict[str, Any]) -> int:
         return row["label"]
 
-    def metric(self, predictions: Sequence[int], references: Sequence[int]) -> dict[str, float]:
+    def compute_metrics(self, predictions: Sequence[int], references: Sequence[int]) -> dict[str, float]:
         return classification(predictions, references, 2)
 
 
@@ -113,9 +113,9 @@ def settings(folder, **others) -> TrainSettings:
     return TrainSettings(output_dir=str(folder), learning_rate=0.05, tokens_per_batch=12, **others)
 
 
-def test_images_are_learnt_evaluated_and_answered(task, tmp_path):
+def test_images_are_trained_evaluated_and_answered(task, tmp_path):
     rows = images(60)
-    with pytest.raises(InputError, match="has learnt nothing"):
+    with pytest.raises(InputError, match="is not trained"):
         Pipeline(task)
     trainer = Trainer(task, rows, rows[:20], settings(tmp_path / "run", num_train_epochs=3))
     lengths = [len(row["image"]) for row in rows]

@@ -125,7 +125,7 @@ def test_a_fault_of_the_source_is_its_own(task):
         list(inference.answers(task, broken()))
 
 
-def test_a_model_in_training_answers_without_dropout_and_goes_on_training(task):
+def test_a_model_in_training_answers_without_dropout_and_stays_in_training(task):
     expected = list(inference.answers(task, TEXTS))
     task.model.train()
     close(list(inference.answers(task, TEXTS)), expected)
@@ -144,7 +144,7 @@ def test_no_gradient_is_kept(task, monkeypatch):
     stream = inference.answers(task, TEXTS)
     next(stream)
     assert modes == [True]
-    assert not torch.is_inference_mode_enabled()  # and the caller is not drawn into it
+    assert not torch.is_inference_mode_enabled()  # and the caller's mode does not change
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -158,51 +158,51 @@ def clock(monkeypatch):
 
 
 def test_progress_in_plain_lines(clock, capsys):
-    assert list(progress.watched(range(15), 15, True, "work")) == list(range(15))
+    assert list(progress.show_progress(range(15), 15, True, "work")) == list(range(15))
     shown = capsys.readouterr().err.splitlines()
     assert shown == ["work: 2 of 15 rows, 1 rows/s, 0:00:13 left", "work: 12 of 15 rows, 1 rows/s, 0:00:03 left"]
 
 
-def test_one_row_tells_no_speed(clock, capsys, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    list(progress.watched(range(1), 4999, True, "work"))
+def test_one_row_has_no_speed(clock, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "SHOWN_AFTER", 0.0)
+    list(progress.show_progress(range(1), 4999, True, "work"))
     assert capsys.readouterr().err == "work: 1 of 4,999 rows\n"
 
 
-def test_progress_of_work_that_goes_on(clock, capsys):
-    list(progress.watched(range(3), 100, True, "work", done=97))
+def test_progress_of_resumed_work(clock, capsys):
+    list(progress.show_progress(range(3), 100, True, "work", done=97))
     assert capsys.readouterr().err == "work: 99 of 100 rows, 1 rows/s, 0:00:01 left\n"
 
 
-def test_rows_are_numbered_from_where_the_work_goes_on(task):
+def test_rows_of_resumed_work_are_numbered_from_its_position(task):
     with pytest.raises(InputError, match="row 41: "):
         list(inference.answers(task, ["so good", None], first=40))
 
 
 def test_progress_of_an_endless_source(clock, capsys):
-    list(progress.watched(iter(range(3)), None, True, "work"))
+    list(progress.show_progress(iter(range(3)), None, True, "work"))
     assert capsys.readouterr().err == "work: 2 rows, 1 rows/s\n"
 
 
 @pytest.mark.parametrize("show", [None, False])
 def test_no_progress_outside_a_terminal_or_when_unwanted(clock, capsys, show):
-    assert list(progress.watched(range(15), 15, show, "work")) == list(range(15))
+    assert list(progress.show_progress(range(15), 15, show, "work")) == list(range(15))
     assert capsys.readouterr().err == ""
 
 
 def test_a_bar_in_a_terminal(clock, capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    assert list(progress.watched(range(40), 40, None, "work")) == list(range(40))
+    assert list(progress.show_progress(range(40), 40, None, "work")) == list(range(40))
     assert "work" in capsys.readouterr().err
-    assert list(progress.watched(range(1), 1, None, "work")) == [0]
+    assert list(progress.show_progress(range(1), 1, None, "work")) == [0]
     assert capsys.readouterr().err == ""  # short work shows nothing
 
 
 def test_progress_stops_with_the_work(monkeypatch):
     ended = []
-    monkeypatch.setattr(progress.Lines, "end", lambda self: ended.append(True))
-    stream = progress.watched(iter(range(9)), 9, True, "work")
+    monkeypatch.setattr(progress.ProgressLines, "close", lambda self: ended.append(True))
+    stream = progress.show_progress(iter(range(9)), 9, True, "work")
     next(stream)
     stream.close()
     assert ended == [True]

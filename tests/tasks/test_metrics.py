@@ -109,5 +109,5 @@ def test_answers_are_cut_into_words_as_squad_does(seed):
 
 
 def test_unequal_lengths_are_refused():
-    with pytest.raises(ValueError, match="2 predictions cannot be held against 1 references"):
+    with pytest.raises(ValueError, match="2 predictions cannot be compared with 1 references"):
         metrics.classification([0, 1], [0], 2)

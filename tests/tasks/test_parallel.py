@@ -12,7 +12,7 @@ import glassformer
 from glassformer import FeatureExtraction, TextClassification, TextGeneration
 from glassformer.nn.linear import Linear
 from glassformer.tasks import inference
-from glassformer.tasks.parallel import side_by_side
+from glassformer.tasks.parallel import parallel_map
 
 from .test_inference import texts
 
@@ -38,7 +38,7 @@ def readers(monkeypatch) -> list[int]:
     seen = []
     plain = inference.run
     monkeypatch.setattr(inference, "run", lambda *given: seen.append(threading.get_ident()) or plain(*given))
-    monkeypatch.setattr(inference, "MANY", 0)
+    monkeypatch.setattr(inference, "PREPARED_FROM", 0)
     return seen
 
 
@@ -48,7 +48,7 @@ def vectors(task, rows) -> list[torch.Tensor]:
 
 def plainly(task, rows, monkeypatch) -> list[torch.Tensor]:
     with monkeypatch.context() as patch:
-        patch.setattr(inference, "MANY", float("inf"))
+        patch.setattr(inference, "PREPARED_FROM", float("inf"))
         return vectors(task, rows)
 
 
@@ -59,7 +59,7 @@ def test_results_stand_in_the_order_of_the_items():
         meeting.wait(timeout=60)
         return item, threading.get_ident(), torch.get_num_threads()
 
-    found = list(side_by_side(work, range(2 * THREADS)))
+    found = list(parallel_map(work, range(2 * THREADS)))
     assert [item for item, _, _ in found] == list(range(2 * THREADS))
     cores = {thread: count for _, thread, count in found}
     assert threading.get_ident() not in cores
@@ -67,7 +67,7 @@ def test_results_stand_in_the_order_of_the_items():
 
 
 def test_threads_that_begin_later_have_all_cores_again():
-    list(side_by_side(str, range(9)))
+    list(parallel_map(str, range(9)))
     later = []
     thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
     thread.start()
@@ -83,7 +83,7 @@ def test_callers_at_once_share_the_threads_and_change_nothing_for_others():
         return item, threading.get_ident()
 
     def call():
-        seen.append(list(side_by_side(work, range(40))))
+        seen.append(list(parallel_map(work, range(40))))
 
     def look():
         while not going.is_set():
@@ -91,7 +91,7 @@ def test_callers_at_once_share_the_threads_and_change_nothing_for_others():
             one.start()
             one.join()
 
-    list(side_by_side(work, range(9)))  # the workers are there
+    list(parallel_map(work, range(9)))  # the workers are there
     callers, looker = [threading.Thread(target=call) for _ in range(4)], threading.Thread(target=look)
     for thread in (*callers, looker):
         thread.start()
@@ -105,7 +105,7 @@ def test_callers_at_once_share_the_threads_and_change_nothing_for_others():
 
 
 def test_work_inside_of_work_waits_for_nobody():
-    inner = list(side_by_side(lambda _: list(side_by_side(abs, range(-9, 0))), range(9)))
+    inner = list(parallel_map(lambda _: list(parallel_map(abs, range(-9, 0))), range(9)))
     assert inner == [list(range(9, 0, -1))] * 9
 
 
@@ -119,8 +119,8 @@ def test_a_fault_ends_the_work():
         threading.Event().wait(0.01)
 
     with pytest.raises(OSError, match="gone"):
-        list(side_by_side(work, range(1000)))
-    found = side_by_side(work, range(1, 1000))
+        list(parallel_map(work, range(1000)))
+    found = parallel_map(work, range(1, 1000))
     next(found)
     found.close()  # as a fault of who reads them does
     assert len(done) < 500
@@ -139,14 +139,14 @@ def test_a_fault_ends_the_work():
 )
 def test_what_holds_for_one_thread_keeps_the_work_there(binding):
     with binding():
-        assert set(side_by_side(lambda _: threading.get_ident(), range(9))) == {threading.get_ident()}
-    assert threading.get_ident() not in set(side_by_side(lambda _: threading.get_ident(), range(9)))
+        assert set(parallel_map(lambda _: threading.get_ident(), range(9))) == {threading.get_ident()}
+    assert threading.get_ident() not in set(parallel_map(lambda _: threading.get_ident(), range(9)))
 
 
 def test_one_core_and_few_batches_need_no_threads():
-    assert set(side_by_side(lambda _: threading.get_ident(), range(THREADS - 1))) == {threading.get_ident()}
+    assert set(parallel_map(lambda _: threading.get_ident(), range(THREADS - 1))) == {threading.get_ident()}
     torch.set_num_threads(1)
-    assert set(side_by_side(lambda _: threading.get_ident(), range(9))) == {threading.get_ident()}
+    assert set(parallel_map(lambda _: threading.get_ident(), range(9))) == {threading.get_ident()}
 
 
 # --- in the stream of answers -----------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_the_same_bits_as_one_after_the_other(task, readers, monkeypatch):
     rows = texts(60)
     fast = vectors(task, rows)
     assert len(set(readers) - {threading.get_ident()}) > 1
-    monkeypatch.setattr(inference, "side_by_side", map)
+    monkeypatch.setattr(inference, "parallel_map", map)
     one_by_one = vectors(task, rows)
     assert all(map(torch.equal, fast, one_by_one))
     plain = plainly(task, rows, monkeypatch)
@@ -178,7 +178,7 @@ def test_weights_are_prepared_for_many_tokens(task, monkeypatch):
     stream = inference.answers(task, texts(60), budget=40)
     next(stream)
     assert not any(map(any, seen))  # for few tokens it does not pay
-    monkeypatch.setattr(inference, "MANY", 0)
+    monkeypatch.setattr(inference, "PREPARED_FROM", 0)
     list(stream)
     assert any(seen[-1])
     assert not any(packed(task.model))
@@ -211,7 +211,7 @@ def test_who_draws_at_random_reads_one_batch_after_the_other(task, readers):
     assert set(readers) == {threading.get_ident()}
 
 
-def test_a_model_in_training_goes_on_training_after_a_fault(checkpoint, readers, monkeypatch):
+def test_a_model_in_training_stays_in_training_after_an_error(checkpoint, readers, monkeypatch):
     task = TextClassification.from_pretrained(checkpoint(glassformer.BertForSequenceClassification))
     task.model.train()
     modes = []

@@ -14,7 +14,7 @@ import torch
 
 import glassformer
 from glassformer import ArgumentError, InputError, pipeline
-from glassformer.tasks import registry
+from glassformer.tasks import task_registry
 
 from ..conftest import ROOT
 from .conftest import TEXTS, close
@@ -129,14 +129,14 @@ def test_a_model_without_files_needs_its_tokenizer(checkpoint):
         pipeline(model=KIND(tiny_bert()))
 
 
-def test_a_head_that_learnt_something_else_refuses_to_answer(checkpoint):
+def test_a_head_trained_for_another_task_refuses_to_answer(checkpoint):
     folder = checkpoint(glassformer.BertForSequenceClassification)
-    with pytest.raises(InputError, match=r"is a BertForSequenceClassification.* has learnt something else"):
+    with pytest.raises(InputError, match=r"is a BertForSequenceClassification.* was trained for something else"):
         pipeline("ner", model=folder)("so good")
     assert pipeline("text-classification", model=folder)("so good")
 
 
-def test_a_tokenizer_of_another_model_is_told(checkpoint, tmp_path, caplog):
+def test_a_tokenizer_of_another_model_is_reported(checkpoint, tmp_path, caplog):
     folder = checkpoint(KIND, vocab_size=400)
     pipeline(model=folder)
     assert "and the model 400" in caplog.text
@@ -162,13 +162,13 @@ def test_an_untrained_head_refuses_to_answer(checkpoint, caplog):
 @pytest.mark.parametrize("size", ["5GB", "100KB"])
 def test_an_untrained_head_is_remembered_in_files(checkpoint, safe, size):
     folder = checkpoint(glassformer.BertModel)
-    KIND.from_pretrained(folder).save_pretrained(folder / "drawn", safe_serialization=safe, max_shard_size=size)
-    again = KIND.from_pretrained(folder / "drawn", dtype=torch.bfloat16)
+    KIND.from_pretrained(folder).save_pretrained(folder / "untrained", safe_serialization=safe, max_shard_size=size)
+    again = KIND.from_pretrained(folder / "untrained", dtype=torch.bfloat16)
     with pytest.raises(InputError, match="has no trained classifier"):
         pipeline(model=again, tokenizer=str(folder))
     again.classifier.bias.data += 1
-    again.save_pretrained(folder / "drawn", safe_serialization=safe, max_shard_size=size)
-    assert KIND.from_pretrained(folder / "drawn").untrained == []
+    again.save_pretrained(folder / "untrained", safe_serialization=safe, max_shard_size=size)
+    assert KIND.from_pretrained(folder / "untrained").untrained == []
 
 
 @pytest.mark.parametrize(
@@ -185,15 +185,13 @@ def test_a_model_that_was_made_and_never_trained_refuses_to_answer(checkpoint, t
     folder = checkpoint(kind, is_decoder=task == "text-generation")
     tokenizer = glassformer.AutoTokenizer.from_pretrained(folder)
     model = kind(glassformer.BertConfig.from_pretrained(folder))
-    with pytest.raises(
-        InputError, match=f"this {kind.__name__} was made from a config and has learnt nothing, so {task}"
-    ):
+    with pytest.raises(InputError, match=f"this {kind.__name__} was made from a config and is not trained, so {task}"):
         pipeline(task, model, tokenizer)
     model.load_state_dict(kind.from_pretrained(folder).state_dict())
     assert pipeline(task, model, tokenizer)
 
 
-def test_a_head_that_learnt_on_a_body_that_did_not_answers(checkpoint):
+def test_a_trained_head_on_an_untrained_body_answers(checkpoint):
     folder = checkpoint(KIND)
     model = KIND(glassformer.BertConfig.from_pretrained(folder))
     assert model.untrained == ["bert", "classifier"]
@@ -214,20 +212,20 @@ def test_vectors_of_tokens_need_no_head(checkpoint, caplog):
     assert pipeline("feature-extraction", model, str(folder))("so good") == expected
 
 
-def test_a_head_of_another_size_is_told_as_such(checkpoint):
+def test_a_head_of_another_size_is_reported_as_such(checkpoint):
     folder = checkpoint(KIND)
     model = KIND.from_pretrained(folder, num_labels=5, ignore_mismatched_sizes=True)
-    with pytest.raises(InputError, match=r"the classifier of .*model had another shape and was drawn anew, so text-cl"):
+    with pytest.raises(InputError, match=r"the classifier of .*model had another shape and was newly initialised, so"):
         pipeline(model=model)
 
 
-def test_what_fills_masks_is_taught_by_plain_text(checkpoint):
-    with pytest.raises(InputError, match="train the model by masked-language-modeling on rows with text, or load"):
+def test_fill_mask_is_trained_on_plain_text(checkpoint):
+    with pytest.raises(InputError, match="train the model with masked-language-modeling on rows with text, or load"):
         pipeline("fill-mask", checkpoint(glassformer.BertModel))
 
 
 @pytest.mark.parametrize("way", ["a loop", "load_state_dict"])
-def test_a_head_that_learnt_after_loading_answers(checkpoint, tmp_path, way):
+def test_a_head_that_was_trained_after_loading_answers(checkpoint, tmp_path, way):
     folder = checkpoint(glassformer.BertModel)
     model = KIND.from_pretrained(folder)
     if way == "a loop":
@@ -242,11 +240,11 @@ def test_a_head_that_learnt_after_loading_answers(checkpoint, tmp_path, way):
     assert not KIND.from_pretrained(tmp_path).load_report.initialised
 
 
-def test_the_task_is_told_by_the_checkpoint(checkpoint, tmp_path):
+def test_the_checkpoint_implies_the_task(checkpoint, tmp_path):
     folder = checkpoint(KIND)
     config = json.loads((folder / "config.json").read_text())
     for named, message in (
-        (["BertForDancing"], "is a BertForDancing, which tells no task"),
+        (["BertForDancing"], "is a BertForDancing, which implies no task"),
         (None, "does not name its class"),
     ):
         (folder / "config.json").write_text(json.dumps({**config, "architectures": named}))
@@ -255,21 +253,22 @@ def test_the_task_is_told_by_the_checkpoint(checkpoint, tmp_path):
 
 
 def test_the_table_of_tasks_is_what_the_tasks_say():
-    for name in registry.TASKS:
-        kind = registry.task_class(name)
+    for name in task_registry.TASKS:
+        kind = task_registry.task_class(name)
         assert kind.name == name
-        assert {alias for alias, task in registry.ALIASES.items() if task == name} == set(kind.aliases)
+        assert {alias for alias, task in task_registry.ALIASES.items() if task == name} == set(kind.aliases)
         assert getattr(glassformer, kind.__name__) is kind
 
 
 def test_names_of_tasks_cost_no_torch():
     script = (
-        "import sys; from glassformer.tasks.registry import task_names; task_names(); assert 'torch' not in sys.modules"
+        "import sys; from glassformer.tasks.task_registry import task_names; task_names(); "
+        "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], cwd=Path(glassformer.__file__).parents[1], check=True)
 
 
-def test_special_tokens_in_a_text_are_read_as_text_when_asked(checkpoint):
+def test_special_tokens_in_a_text_are_read_as_text_when_requested(checkpoint):
     pipe = pipeline(model=checkpoint(KIND))
     assert pipe("[SEP]", split_special_tokens=True) != pipe("[SEP]")
 
@@ -320,7 +319,7 @@ def test_faults_of_a_file_name_its_line(checkpoint, tmp_path):
         list(pipe(tmp_path / "long.txt"))
 
 
-def test_the_name_of_a_file_is_a_text_and_that_is_told(checkpoint, tmp_path, caplog, monkeypatch):
+def test_the_name_of_a_file_is_a_text_with_a_warning(checkpoint, tmp_path, caplog, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pipe = pipeline(model=checkpoint(KIND))
     assert len(pipe("rows.txt")) == 1
@@ -392,7 +391,7 @@ def test_a_hub_name(checkpoint, tmp_path, monkeypatch):
         ("question\tsentence\tlabel", "question", "sentence"),
     ],
 )
-def test_usual_names_of_columns_are_read_and_told(checkpoint, tmp_path, caplog, header, text, pair):
+def test_usual_names_of_columns_are_read_and_reported(checkpoint, tmp_path, caplog, header, text, pair):
     file = tmp_path / "dev.tsv"
     values = {"question": "so good", "premise": "so good", "sentence1": "so good", "label": "x"}
     values |= {"sentence": "the cat" if pair else "so good", "sentence2": "the cat", "hypothesis": "the cat"}
@@ -407,7 +406,7 @@ def test_usual_names_of_columns_are_read_and_told(checkpoint, tmp_path, caplog, 
     assert pair is None or f"{pair!r} as text_pair" in note
 
 
-def test_a_column_of_another_name_is_asked_for(checkpoint, tmp_path):
+def test_the_error_of_a_missing_column_suggests_another(checkpoint, tmp_path):
     file = tmp_path / "dev.tsv"
     file.write_text("review\tlabel\nso good\t1\n")
     with pytest.raises(InputError) as caught:
@@ -432,21 +431,21 @@ def test_a_text_is_never_a_list_of_letters(checkpoint, given):
 
 
 @pytest.mark.parametrize(
-    ("task", "option", "told"),
+    ("task", "option", "hint"),
     [
         ("text-classification", "return_all_scores", "pass top_k=None"),
         ("token-classification", "grouped_entities", "pass aggregation_strategy='simple'"),
         ("token-classification", "truncation", "read in windows"),
     ],
 )
-def test_options_of_habit_are_told_what_to_use(checkpoint, task, option, told):
+def test_options_of_other_libraries_name_their_replacement(checkpoint, task, option, hint):
     kind = KIND if task == "text-classification" else glassformer.BertForTokenClassification
     pipe = pipeline(task, checkpoint(kind))
-    with pytest.raises(ArgumentError, match=f"has no argument {option!r}: .*{told}"):
+    with pytest.raises(ArgumentError, match=f"has no argument {option!r}: .*{hint}"):
         pipe("so good", **{option: True})
 
 
-def test_what_cannot_be_asked_is_told(checkpoint):
+def test_invalid_arguments_are_reported(checkpoint):
     with pytest.raises(InputError, match="there is no task 'sst2'"):
         pipeline("sst2")
     with pytest.raises(glassformer.ConfigError, match=r"the type rnn or transformer, and .* is a bert"):
@@ -461,12 +460,12 @@ def test_what_cannot_be_asked_is_told(checkpoint):
 def test_the_table_of_tasks_is_complete(name):
     lines = (ROOT / "docs" / name).read_text("utf-8").splitlines()
     cells = [[re.findall(r"`([\w-]+)`", cell) for cell in line.split("|")[1:-1]] for line in lines if line[:3] == "| `"]
-    assert [names[0] for names, *_ in cells] == list(registry.TASKS)
+    assert [names[0] for names, *_ in cells] == list(task_registry.TASKS)
     settings = set(glassformer.GenerationConfig.field_names())
     everywhere = {"split_special_tokens", "num_workers", "padding"}
     for (task, *aliases), inputs, targets, options in cells:
-        kind = registry.task_class(task)
-        assert aliases == [alias for alias, meant in registry.ALIASES.items() if meant == task]
+        kind = task_registry.task_class(task)
+        assert aliases == [alias for alias, meant in task_registry.ALIASES.items() if meant == task]
         assert (tuple(inputs), tuple(targets)) == (kind.columns.inputs, kind.columns.targets)
         writes = settings <= set(kind.option_names())
         known = set(kind.option_names()) - everywhere - {kind.nested_options} - (settings if writes else set())
@@ -475,7 +474,7 @@ def test_the_table_of_tasks_is_complete(name):
 
 def test_help_names_tasks_with_options_that_they_have():
     listed = re.findall(r"^    (\S.*?)  +(\w.*)$", pipeline.__doc__, re.MULTILINE)
-    told = {task: options.split(", ") for tasks, options in listed for task in tasks.split(" (")[0].split(", ")}
-    assert told.keys() == registry.TASKS.keys() - {"masked-language-modeling", "pre-training"}
-    for task, options in told.items():
-        assert set(options) <= {*registry.task_class(task).option_names()}, task
+    documented = {task: options.split(", ") for tasks, options in listed for task in tasks.split(" (")[0].split(", ")}
+    assert documented.keys() == task_registry.TASKS.keys() - {"masked-language-modeling", "pre-training"}
+    for task, options in documented.items():
+        assert set(options) <= {*task_registry.task_class(task).option_names()}, task

@@ -46,7 +46,7 @@ def test_the_ways_to_ask(folder):
     assert CONTEXT[expected["start"] : expected["end"]] == expected["answer"]
 
 
-def test_the_windows_hold_the_whole_context(folder):
+def test_the_windows_cover_the_context(folder):
     task = QuestionAnswering.from_pretrained(folder)
     examples = task.encode(task.read({"question": "who sat ?", "context": LONG}))
     assert len(examples) > 3
@@ -55,10 +55,10 @@ def test_the_windows_hold_the_whole_context(folder):
     assert all(len(example) <= 40 for example in examples)
 
 
-def test_a_long_question_is_refused_or_its_cut_is_told(folder):
+def test_a_long_question_is_refused_or_its_truncation_is_reported(folder):
     pipe = pipeline(model=folder)
     question = "who sat on the mat " * 10
-    with pytest.raises(InputError, match="the question has 50 tokens, and a window of 40 leaves no room"):
+    with pytest.raises(InputError, match="the question has 50 tokens, and a window of 40 leaves no space"):
         pipe(question, CONTEXT)
     answer = pipe(question, CONTEXT, max_question_len=3)
     assert answer.pop("truncated") is True
@@ -66,7 +66,7 @@ def test_a_long_question_is_refused_or_its_cut_is_told(folder):
     assert "truncated" not in pipe("who sat", CONTEXT, max_question_len=3)
 
 
-def test_a_question_that_leaves_little_room_is_answered(folder):
+def test_a_question_that_leaves_little_space_is_answered(folder):
     answer = pipeline(model=folder)("who sat on the mat " * 6, CONTEXT)
     assert answer["windows"] > 2
     assert answer["answer"]
@@ -105,7 +105,7 @@ def test_wrong_options(folder, options, message):
         pipeline(model=folder)("who ?", LONG, **options)
 
 
-def test_fewer_answers_than_asked_for(folder):
+def test_fewer_answers_than_requested(folder):
     found = pipeline(model=folder)("who ?", "the cat", top_k=50)
     assert [each["answer"] for each in sorted(found, key=lambda each: (each["start"], each["end"]))] == [
         "the",
@@ -160,7 +160,7 @@ def test_answers_that_are_not_quoted(folder):
     for slipped in (LONG.find("London") - 2, LONG.find("London") + 1):
         assert [each.labels for each in task.encode(task.read(answered("London", slipped)))] == right
     for wrong in (answered("London", 3), answered("Paris", -1)):
-        with pytest.raises(InputError, match=r"the answer '\w+' does not stand at"):
+        with pytest.raises(InputError, match=r"the answer '\w+' is not at"):
             task.encode(task.read(wrong))
 
 
@@ -175,7 +175,7 @@ def test_answers_that_are_not_quoted(folder):
         ({"answer": ["John Smith"]}, "dict "),
     ],
 )
-def test_answers_of_another_form_are_told(folder, answers, got):
+def test_answers_of_another_form_are_reported(folder, answers, got):
     task = QuestionAnswering.from_pretrained(folder)
     with pytest.raises(InputError, match=rf"answers must be .*, got {got}"):
         task.read({"question": "who ?", "context": CONTEXT, "answers": answers})
@@ -183,11 +183,11 @@ def test_answers_of_another_form_are_told(folder, answers, got):
         task.read({"question": "who ?", "context": CONTEXT, "is_impossible": "False"})
 
 
-def test_questions_that_are_always_judged_wrong_are_told(folder, caplog):
+def test_questions_that_always_count_as_wrong_are_reported(folder, caplog):
     task = QuestionAnswering.from_pretrained(folder)
     assert [task.reference(row) for row in ROWS[:3]] and "no answer" not in caplog.text
     assert [task.reference(row) for row in ROWS[3:] * 2] == [[], []]
-    assert caplog.text.count("all such are judged wrong; pass handle_impossible_answer=True") == 1
+    assert caplog.text.count("all such count as wrong; pass handle_impossible_answer=True") == 1
 
 
 def test_evaluation(folder):
@@ -195,8 +195,8 @@ def test_evaluation(folder):
     predicted = list(answers(task, ROWS, finish=task.predict))
     assert predicted == [each["answer"] for each in answers(task, ROWS)]
     assert [task.reference(row) for row in ROWS] == [["John Smith"], ["London"], ["the cat sat"], []]
-    found = task.metric(predicted, [task.reference(row) for row in ROWS])
-    assert found.keys() == set(task.metrics)
+    found = task.compute_metrics(predicted, [task.reference(row) for row in ROWS])
+    assert found.keys() == set(task.metric_names)
 
 
 def test_real_questions_fit_their_contexts(folder, shared):

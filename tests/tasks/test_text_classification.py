@@ -62,7 +62,7 @@ def test_a_pair_may_be_a_tuple(pipes):
     assert ours([(TEXTS[0], TEXTS[1])]) == [ours(PAIRS[0])]
 
 
-def test_long_texts_are_refused_or_their_cut_is_told(pipes):
+def test_long_texts_are_refused_or_their_truncation_is_reported(pipes):
     ours, reference = pipes()
     long = "the cat sat on the mat . " * 8
     with pytest.raises(InputError, match="a text has 58 tokens and the model takes 40; pass truncation=True"):
@@ -120,9 +120,9 @@ def test_wrong_labels(checkpoint, fields, label, message):
         task.encode({"text": "a", "label": label})
 
 
-def test_what_cannot_be_learnt(checkpoint):
+def test_invalid_labels_are_refused(checkpoint):
     task = glassformer.TextClassification.from_pretrained(checkpoint(KIND, **LABELS))
-    with pytest.raises(InputError, match="text-classification learns from rows with label"):
+    with pytest.raises(InputError, match="text-classification is trained on rows with label"):
         task.loss(task.model, task.collate(task.encode({"text": "a"})))
     with pytest.raises(InputError, match="reduction must be one of 'sum', 'mean', got 'none'"):
         task.loss(task.model, task.collate(task.encode({"text": "a", "label": 1})), reduction="none")
@@ -131,11 +131,11 @@ def test_what_cannot_be_learnt(checkpoint):
         features.loss(task.model, features.collate(features.encode({"text": "a"})))
 
 
-def test_a_model_that_learnt_a_number_answers_with_it(checkpoint, tmp_path):
+def test_a_model_trained_on_numbers_answers_with_them(checkpoint, tmp_path):
     task = glassformer.TextClassification.from_pretrained(checkpoint(KIND, num_labels=1))
     batch = task.collate(task.encode({"text": "the cat", "label": 4.5}))
     task.loss(task.model, batch)
-    assert task.model.config.problem_type is None  # to be judged is not to learn
+    assert task.model.config.problem_type is None  # evaluation does not set it
     task.loss(task.model.train(), batch).backward()
     task.model.save_pretrained(tmp_path)
     pipe = pipeline("text-classification", model=tmp_path, tokenizer=task.tokenizer)
@@ -144,12 +144,12 @@ def test_a_model_that_learnt_a_number_answers_with_it(checkpoint, tmp_path):
     assert pipe("the cat")[0]["score"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_model_that_learnt_several_labels_by_hand_answers_with_them(checkpoint, tmp_path):
+def test_a_model_trained_on_several_labels_by_hand_answers_with_them(checkpoint, tmp_path):
     folder = checkpoint(KIND, **LABELS)
     model, tokenizer = KIND.from_pretrained(folder), glassformer.AutoTokenizer.from_pretrained(folder)
     batch, labels = tokenizer("the cat", return_tensors="pt"), torch.tensor([[1.0, 0.0, 1.0]])
     expected = model(**batch, labels=labels).logits.sigmoid()[0]
-    assert model.config.problem_type is None  # to be judged is not to learn
+    assert model.config.problem_type is None  # evaluation does not set it
     model.train()(**batch, labels=labels).loss.backward()
     model.save_pretrained(tmp_path)
     answer = pipeline("text-classification", model=tmp_path, tokenizer=tokenizer, top_k=None)(["the cat"])[0]
@@ -163,8 +163,8 @@ def test_evaluation(checkpoint):
 
     predicted = list(answers(task, rows, finish=task.predict))
     assert predicted == [task.label_ids[each["label"]] for each in answers(task, rows)]
-    found = task.metric(predicted, [task.reference(row) for row in rows])
-    assert tuple(found) == task.metrics
+    found = task.compute_metrics(predicted, [task.reference(row) for row in rows])
+    assert tuple(found) == task.metric_names
     assert found["accuracy"] == sum(a == i % 3 for i, a in enumerate(predicted)) / len(rows)
 
 
@@ -179,11 +179,11 @@ def test_gpt2_without_a_padding_token(tmp_path):
     close(pipe(texts, top_k=None), [pipe(text, top_k=None) for text in texts])
 
 
-def test_several_numbers_are_judged_one_by_one(checkpoint):
+def test_several_numbers_are_evaluated_one_by_one(checkpoint):
     several = {**LABELS, "problem_type": "regression"}
     task = glassformer.TextClassification.from_pretrained(checkpoint(KIND, **several))
     mine = [[1.0, 2.0, 5.0], [2.0, 1.0, 5.5], [3.0, 4.0, 5.1]]
     right = [[1.0, 3.0, 0.0], [2.0, 2.0, 1.0], [3.0, 1.0, 2.0]]
     each = [correlation(*columns) for columns in zip(zip(*mine, strict=True), zip(*right, strict=True), strict=True)]
-    found = task.metric(mine, right)
+    found = task.compute_metrics(mine, right)
     assert found == {name: pytest.approx(sum(one[name] for one in each) / 3) for name in ("pearson", "spearman")}

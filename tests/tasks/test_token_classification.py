@@ -69,7 +69,7 @@ def test_windows_over_a_long_text_are_those_of_transformers(checkpoint, strategy
     close(ours, theirs("ner", folder, aggregation_strategy=strategy)(LONG, **options))
 
 
-def test_a_long_text_is_read_to_its_end_unasked(checkpoint):
+def test_a_long_text_is_read_to_its_end_by_default(checkpoint):
     pipe = pipeline("ner", model=checkpoint(KIND, **BIO))
     tokens = pipe(LONG, ignore_labels=[])
     ids = pipe.tokenizer(LONG, add_special_tokens=False, verbose=False)["input_ids"]
@@ -131,15 +131,15 @@ def test_the_loss_is_the_models_own(checkpoint):
 
 
 @pytest.mark.parametrize("stride", [0, 3, 17, None])
-def test_every_word_of_a_long_text_is_learnt_once(checkpoint, stride, caplog):
+def test_every_word_of_a_long_text_is_a_target_once(checkpoint, stride, caplog):
     task = TokenClassification.from_pretrained(checkpoint(KIND, **BIO), stride=stride)
     words = LONG.split()
     tags = [task.model.config.id2label[i % 5] for i in range(len(words))]
     caplog.clear()
-    examples = task.learn_from({"tokens": words, "tags": tags}, (0, 0, 0))
+    examples = task.training_examples({"tokens": words, "tags": tags}, (0, 0, 0))
     assert len(examples) > 1 and not caplog.text  # nothing is cut
-    learnt = [label for example in examples for label in example.labels["labels"] if label != -100]
-    assert learnt == [task.label_ids[tag] for tag in tags]
+    targets = [label for example in examples for label in example.labels["labels"] if label != -100]
+    assert targets == [task.label_ids[tag] for tag in tags]
 
 
 def test_evaluation(checkpoint):
@@ -149,12 +149,12 @@ def test_evaluation(checkpoint):
     assert [len(tags) for tags in predicted] == [3, 2, len(long["tags"])]
     first = pipeline(model=task.model, tokenizer=task.tokenizer, ignore_labels=[])
     assert predicted[1] == [token["entity"] for token in first("the cat")]
-    assert predicted[0][1] == first({"tokens": ROWS[0]["tokens"]})[1]["entity"]  # told by the first of three tokens
-    found = task.metric(predicted, [task.reference(row) for row in [*ROWS, long]])
-    assert tuple(found) == task.metrics
+    assert predicted[0][1] == first({"tokens": ROWS[0]["tokens"]})[1]["entity"]  # by the first of three tokens
+    found = task.compute_metrics(predicted, [task.reference(row) for row in [*ROWS, long]])
+    assert tuple(found) == task.metric_names
 
 
-def test_a_word_in_two_windows_is_judged_where_most_text_stands_around_it(checkpoint):
+def test_a_word_in_two_windows_is_predicted_with_the_most_context(checkpoint):
     task = TokenClassification.from_pretrained(checkpoint(KIND, **BIO), stride=20)
     row = task.read({"tokens": ["cat"] * 50})  # windows of 38 tokens: 0 to 37 and 18 to 49
     examples = task.encode(row)

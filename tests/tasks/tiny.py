@@ -26,7 +26,7 @@ def fill(model: torch.nn.Module) -> torch.nn.Module:
     for name, parameter in model.named_parameters():
         places = torch.arange(parameter.numel(), dtype=torch.float64)
         values = torch.sin(places + zlib.crc32(name.encode()) % 1000) * 43758.5453
-        values = values - values.floor() - 0.5  # as good as drawn, and the same everywhere
+        values = values - values.floor() - 0.5  # like random numbers, but the same on every machine
         values += 1.0 if name.endswith("LayerNorm.weight") else 0.0
         parameter.data = values.reshape(parameter.shape).to(parameter.dtype)
     return model.eval()

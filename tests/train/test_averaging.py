@@ -29,7 +29,7 @@ def test_the_model_of_the_end_is_the_mean_of_the_newest(tmp_path):
     assert result.metrics == pytest.approx(alone)
 
 
-def test_what_cannot_be_averaged_is_told(tmp_path):
+def test_what_cannot_be_averaged_is_reported(tmp_path):
     with pytest.raises(
         InputError, match="average_checkpoints 4 needs as many checkpoints, and save_total_limit keeps 3"
     ):
@@ -41,7 +41,7 @@ def test_what_cannot_be_averaged_is_told(tmp_path):
         Trainer(classifier(tmp_path / "vocab"), ROWS, None, few)
     adapted = classifier(tmp_path / "vocab")
     add_lora(adapted.model)
-    with pytest.raises(InputError, match="average_checkpoints is for whole models, and this one learns an adapter"):
+    with pytest.raises(InputError, match="average_checkpoints is for full models, and this run trains an adapter"):
         Trainer(adapted, ROWS, None, settings(tmp_path / "run", average_checkpoints=2))
 
 
@@ -50,7 +50,7 @@ def test_a_run_that_stops_early_has_the_mean_of_what_it_has(tmp_path, monkeypatc
     patient = {"average_checkpoints": 3, "eval_steps": 1, "early_stopping_patience": 1}
     task = classifier(tmp_path / "vocab")
     assert Trainer(task, ROWS, ROWS, settings(tmp_path / "run", **patient)).train().step == 2
-    assert "the mean of 3 checkpoints was asked for, and that of 2 is taken" in caplog.text
+    assert "the mean of 3 checkpoints was requested, and that of 2 is taken" in caplog.text
     stored = [BertForSequenceClassification.from_pretrained(tmp_path / f"run/checkpoint-{step}") for step in (1, 2)]
     for name, tensor in weights(task).items():
         torch.testing.assert_close(tensor, sum(each.state_dict()[name] for each in stored) / 2)

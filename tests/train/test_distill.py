@@ -100,7 +100,7 @@ def test_hidden_states(tmp_path):
         paired_layers(student.model, classifier(tmp_path, hidden_size=32).model)
 
 
-def test_what_cannot_be_taught_is_told(tmp_path):
+def test_what_cannot_be_distilled_is_reported(tmp_path):
     task, other = classifier(tmp_path), classifier(tmp_path, num_labels=3)
     taught = Distillation(task, other.model, DistillSettings(teacher="t"))
     with pytest.raises(InputError, match="scores 3 labels and the student 2"):

@@ -1,4 +1,4 @@
-"""Several processes: two ranks learn what one does, go on bit for bit, and end when one of them dies or hangs."""
+"""Several processes: two ranks train like one, resume bit for bit, and end when one of them dies or hangs."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ torch.manual_seed(5 + rank)
 rows, make = (TEXTS, writer) if options.pop("kind", "") == "writer" else (ROWS, classifier)
 task = make(folder / "vocabulary", **options.pop("model", {}))
 for parameter in task.model.parameters():
-    parameter.data += 0.01 * rank  # ranks begin with other weights
+    parameter.data += 0.01 * rank  # ranks start with different weights
 trainer = Trainer(task, rows, rows[:5], settings(folder / options.pop("run"), **options))
 if fault == "nan":
     task.model.get_input_embeddings().weight.data[task.tokenizer.convert_tokens_to_ids("music")] = float("nan")
 elif fault and rank == 1:
-    learn = trainer.learn
+    train_step = trainer.train_step
     def faulty(rows):
         if trainer.progress.step == 2:
             time.sleep(1000) if fault == "hangs" else os._exit(9)
-        return learn(rows)
-    trainer.learn = faulty
+        return train_step(rows)
+    trainer.train_step = faulty
 result = trainer.train(resume=resume)
 print(rank, result.step, result.metrics, flush=True)
 """
@@ -86,7 +86,7 @@ def stored(folder: Path) -> dict[str, torch.Tensor]:
     return dict(glassformer.AutoModelForSequenceClassification.from_pretrained(folder).state_dict())
 
 
-def test_two_ranks_learn_what_one_does(tmp_path):
+def test_two_ranks_train_like_one(tmp_path):
     one = {"gradient_accumulation_steps": 4, "save_steps": 1000}
     task = classifier(tmp_path / "vocabulary", **NO_DROPOUT)
     trainer = Trainer(task, ROWS, ROWS[:5], settings(tmp_path / "one", **one))
@@ -103,8 +103,8 @@ def test_two_ranks_learn_what_one_does(tmp_path):
     assert metrics == pytest.approx(alone, abs=1e-6)
 
 
-def test_two_ranks_go_on_bit_for_bit(tmp_path):
-    """With dropout, which each rank draws for itself."""
+def test_two_ranks_resume_bit_for_bit(tmp_path):
+    """With dropout, whose random numbers differ by rank."""
     finish(start(tmp_path, run="whole", gradient_accumulation_steps=1, max_steps=5))
     folder = tmp_path / "whole" / "checkpoint-3"
     finish(start(tmp_path, run="again", gradient_accumulation_steps=1, max_steps=5, resume=str(folder)))
@@ -116,12 +116,12 @@ def test_a_rank_that_fails_ends_the_job(tmp_path, fault):
     options = {"gradient_accumulation_steps": 1, "max_steps": 5}
     started = start(tmp_path, run="run", fault=fault, rank_timeout=8.0, **options)
     try:
-        _, told = started[0].communicate(timeout=300)
+        _, errors = started[0].communicate(timeout=300)
     finally:
         started[1].send_signal(signal.SIGKILL)
         started[1].communicate()
     assert started[0].returncode == 1
-    assert "TrainingError: step 3: the other ranks do not answer" in told
+    assert "TrainingError: step 3: the other ranks do not answer" in errors
     assert list(checkpoint.checkpoints_in(tmp_path / "run")) == [1, 2]
     if fault == "dies":
         finish(start(tmp_path, run="run", resume=True, **options))
@@ -131,9 +131,9 @@ def test_a_rank_that_fails_ends_the_job(tmp_path, fault):
 
 def test_all_ranks_name_the_rows_that_one_of_them_read(tmp_path):
     started = start(tmp_path, run="run", fault="nan", gradient_accumulation_steps=1, tokens_per_batch=1)
-    told = [process.communicate(timeout=300)[1] for process in started]
+    errors = [process.communicate(timeout=300)[1] for process in started]
     assert [process.returncode for process in started] == [1, 1]
-    assert all("the loss is nan, and the weights were not changed. It comes from row 7\n" in each for each in told)
+    assert all("the loss is nan, and the weights were not changed. It comes from row 7\n" in each for each in errors)
 
 
 def stored_writer(folder: Path) -> dict[str, torch.Tensor]:
@@ -141,7 +141,7 @@ def stored_writer(folder: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("kind, read", [("classifier", stored), ("writer", stored_writer)])
-def test_a_split_model_learns_what_a_whole_one_does(tmp_path, kind, read):
+def test_a_sharded_model_trains_like_a_full_one(tmp_path, kind, read):
     """Also a task that calls the body itself, and a last step in which one rank has no rows."""
     same_for_both = {"gradient_accumulation_steps": 1, "max_steps": 6, "save_steps": 1000, "kind": kind}
     model = NO_DROPOUT if kind == "classifier" else {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
@@ -152,11 +152,11 @@ def test_a_split_model_learns_what_a_whole_one_does(tmp_path, kind, read):
     logs = [read_log(tmp_path / run / "log.jsonl") for run in ("split", "whole")]
     norms = [[line["grad_norm"] for line in log if "grad_norm" in line] for log in logs]
     assert norms[0] == pytest.approx(norms[1], rel=1e-3)  # Adam would hide a wrong factor
-    told = [eval(line.split(maxsplit=2)[2]) for line in (*whole, *split)]
-    assert all(metrics == pytest.approx(told[0], abs=1e-4) for metrics in told)
+    errors = [eval(line.split(maxsplit=2)[2]) for line in (*whole, *split)]
+    assert all(metrics == pytest.approx(errors[0], abs=1e-4) for metrics in errors)
 
 
-def test_a_split_model_goes_on_bit_for_bit(tmp_path):
+def test_a_sharded_model_resumes_bit_for_bit(tmp_path):
     options = {"gradient_accumulation_steps": 2, "max_steps": 5, "fully_shard": True}
     finish(start(tmp_path, run="whole", **options))
     folder = tmp_path / "whole" / "checkpoint-3"
@@ -172,12 +172,12 @@ def test_a_rank_that_fails_ends_the_job_of_a_split_model(tmp_path, fault):
     options = {"gradient_accumulation_steps": 1, "max_steps": 5, "fully_shard": True}
     started = start(tmp_path, run="run", fault=fault, rank_timeout=8.0, **options)
     try:
-        _, told = started[0].communicate(timeout=300)
+        _, errors = started[0].communicate(timeout=300)
     finally:
         started[1].send_signal(signal.SIGKILL)
         started[1].communicate()
     assert started[0].returncode == 1
-    assert "TrainingError: step 3: the other ranks do not answer" in told
+    assert "TrainingError: step 3: the other ranks do not answer" in errors
     assert list(checkpoint.checkpoints_in(tmp_path / "run")) == [1, 2]
 
 
@@ -186,7 +186,7 @@ def test_a_model_is_split_among_several_ranks_only(tmp_path):
         Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", fully_shard=True))
 
 
-def test_two_ranks_prove_that_they_go_on(tmp_path):
+def test_two_ranks_check_that_they_resume(tmp_path):
     task = classifier(tmp_path / "model")
     task.model.save_pretrained(tmp_path / "model")
     task.tokenizer.save_pretrained(tmp_path / "model")

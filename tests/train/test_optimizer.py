@@ -66,7 +66,7 @@ def test_the_fused_kernel_is_taken_where_it_can_be(model):
     assert AdamW(model.parameters(), fused=False).defaults["fused"] is False
 
 
-def test_layers_near_the_input_learn_more_slowly(model):
+def test_layers_near_the_input_have_lower_rates(model):
     groups = parameter_groups(model, 1.0, 0.01, layer_decay=0.5)
     rates = {name: group["lr"] for group in groups for name in group["names"]}
     assert rates["classifier.weight"] == rates["bert.pooler.dense.bias"] == 1.0
@@ -101,7 +101,7 @@ def test_frozen_parameters_are_left_out(model):
         parameter_groups(model, 1.0)
 
 
-def test_wrong_arguments_are_told(model):
+def test_wrong_arguments_are_reported(model):
     with pytest.raises(ArgumentError, match="did you mean 'weight_decay'"):
         AdamW(model.parameters(), wieght_decay=0.1)
     with pytest.raises(ConfigError, match="correct_bias must be True"):

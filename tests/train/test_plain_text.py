@@ -1,4 +1,4 @@
-"""Learning from plain text: packed documents, masks and pairs, drawn anew in each epoch and the same when resumed."""
+"""Training on plain text: packed documents, masks and pairs that change in each epoch and are equal when resumed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from glassformer.errors import DataError, InputError
 from glassformer.nn.loss import IGNORED
 from glassformer.tasks.task import Task
 from glassformer.train.batches import Batches
-from glassformer.train.distributed import Ranks
+from glassformer.train.distributed import ProcessGroup
 from glassformer.train.evaluation import evaluate
 from glassformer.train.step import take_step
 from glassformer.train.train_settings import TrainSettings
@@ -80,7 +80,7 @@ def settings(folder: Path, **others) -> TrainSettings:
 def test_packed_documents_never_see_each_other(tmp_path):
     """Loss and gradient of a batch of pieces are those of every document alone."""
     task = packer(tmp_path, n_positions=64)
-    batches = Batches(task, ROWS, tokens=10_000)
+    batches = Batches(task, ROWS, max_tokens=10_000)
     everything = batches.collate(range(len(batches.rows)))
     task.model.zero_grad()
     total = task.loss(task.model, everything)
@@ -107,7 +107,7 @@ def test_pieces_read_and_predict_their_document(tmp_path):
     task = packer(tmp_path, line_end=" !", document_end=" ?")
     lines = "\n".join(line and line + " !" for line in LINES).split("\n\n")
     right = [task.tokenizer.encode(text + " ?", add_special_tokens=False) for text in lines]
-    pieces = Batches(task, ROWS, tokens=10_000)
+    pieces = Batches(task, ROWS, max_tokens=10_000)
     found: dict[int, list[int]] = {}
     for number in range(len(pieces.rows)):
         (example,) = pieces.encode(number)
@@ -120,40 +120,40 @@ def test_pieces_read_and_predict_their_document(tmp_path):
 
 def test_a_prefix_stands_before_every_document(tmp_path):
     task = packer(tmp_path, n_positions=64, prefix="[CLS]", documents="row")
-    pieces = task.pieces(ROWS)
+    pieces = task.prepare_rows(ROWS)
     first = [pieces.corpus.ids[piece.first] for piece in (pieces[number] for number in range(len(pieces)))]
     assert set(first) == {task.tokenizer.cls_token_id} and len(first) == sum(map(bool, LINES))
 
 
-def test_overlapping_pieces_judge_every_word_once_with_more_context(tmp_path):
+def test_overlapping_blocks_evaluate_every_word_once_with_more_context(tmp_path):
     task = packer(tmp_path)
     plain = evaluate(task, ROWS)
     seen = evaluate(task.with_options(overlap=6), ROWS)
     assert plain["perplexity"] == pytest.approx(math.exp(plain["loss"]))
     assert seen["loss"] != plain["loss"]
-    judged = Batches(task.with_options(overlap=6), ROWS, tokens=100, learning=False)
-    targets = judged.collate(range(len(judged.rows))).targets_count
+    evaluated = Batches(task.with_options(overlap=6), ROWS, max_tokens=100, training=False)
+    targets = evaluated.collate(range(len(evaluated.rows))).targets_count
     assert targets == sum(len(ids) - 1 for ids in documents(task))
-    assert len(judged.rows) > len(Batches(task.with_options(overlap=6), ROWS, tokens=100).rows)
+    assert len(evaluated.rows) > len(Batches(task.with_options(overlap=6), ROWS, max_tokens=100).rows)
 
 
 def test_recalling_mixes_in_what_followed_like_places(tmp_path):
     task = packer(tmp_path).with_options(overlap=3)
-    batches = Batches(task, ROWS, tokens=10_000, learning=False)
+    batches = Batches(task, ROWS, max_tokens=10_000, training=False)
     expected = 0.0
     for number in range(len(batches.rows)):
         (example,) = batches.encode(number)
         ids, labels = example.encoded.ids(), example.labels["labels"]
         with torch.no_grad():
             body = task.model.base_model(torch.tensor([ids])).last_hidden_state[0]
-            told = task.model(torch.tensor([ids])).logits[0].softmax(-1)
+            probabilities = task.model(torch.tensor([ids])).logits[0].softmax(-1)
         words = [*ids[1:], labels[-1]]
         for place, label in enumerate(labels):
             if label == IGNORED:
                 continue
             alike = [math.exp(2.0 * float(body[place] @ body[i]) / math.sqrt(body.shape[1])) for i in range(place)]
             memory = sum(a for a, word in zip(alike, words, strict=False) if word == label) / (sum(alike) or 1.0)
-            expected -= math.log(0.7 * float(told[place, label]) + 0.3 * memory)
+            expected -= math.log(0.7 * float(probabilities[place, label]) + 0.3 * memory)
     found = evaluate(task.with_options(recall=0.3, recall_sharpness=2.0), ROWS)
     targets = sum(len(ids) - 1 for ids in documents(task))
     assert found["loss"] == pytest.approx(expected / targets, abs=1e-5)
@@ -168,7 +168,7 @@ def test_recalling_mixes_in_what_followed_like_places(tmp_path):
 @pytest.mark.parametrize("make", [masker, pretrainer])
 def test_masks_change_with_the_epoch_and_only_with_it(tmp_path, make):
     task = make(tmp_path)
-    batches = Batches(task, ROWS, tokens=64, seed=3)
+    batches = Batches(task, ROWS, max_tokens=64, seed=3)
 
     def epoch() -> list[tuple[int, list[int], list[int]]]:
         found = []
@@ -179,7 +179,7 @@ def test_masks_change_with_the_epoch_and_only_with_it(tmp_path, make):
 
     first, second = epoch(), epoch()
     assert [row for row, *_ in first] == [row for row, *_ in second] and first != second
-    batches = Batches(task, ROWS, tokens=16, seed=3)  # other batches, the same rows
+    batches = Batches(task, ROWS, max_tokens=16, seed=3)  # other batches, the same rows
     assert epoch() == first
     special = set(task.tokenizer.all_special_ids)
     for _, ids, labels in first:
@@ -200,7 +200,7 @@ def test_the_loss_is_that_of_the_model(tmp_path):
     """Two means, added; and words are scored only where one is hidden."""
     task = pretrainer(tmp_path)
     task.model.eval()
-    batches = Batches(task, ROWS, tokens=10_000)
+    batches = Batches(task, ROWS, max_tokens=10_000)
     batch = batches.collate(range(len(batches.rows)))
     model = task.model.requires_grad_(False)
     right = model(**batch.inputs, labels=batch.labels["labels"], next_sentence_label=batch.labels["pairs"]).loss
@@ -217,7 +217,7 @@ def test_accumulated_pre_training_is_one_batch(tmp_path):
     for tokens in (10_000, 30):
         task = pretrainer(tmp_path)
         task.model.eval()
-        batches = Batches(task, ROWS, tokens=tokens)
+        batches = Batches(task, ROWS, max_tokens=tokens)
         numbers = [rows for step in batches.plan(0) for rows in step]
         optimizer = torch.optim.SGD(task.model.parameters(), lr=0.1)
         result = take_step(task, task.model, [batches.collate(rows) for rows in numbers], optimizer)
@@ -232,12 +232,12 @@ def test_what_a_rank_reads_only_to_keep_step_counts_nowhere(tmp_path):
     """A rank of a split model that has no batch of its own runs one along, without targets."""
     task = pretrainer(tmp_path)
     task.model.eval()
-    batches, results = Batches(task, ROWS, tokens=30), []
+    batches, results = Batches(task, ROWS, max_tokens=30), []
     numbers = [rows for step in batches.plan(0) for rows in step]
     for along in ([], [batches.collate(numbers[0]).without_targets()]):
         optimizer = torch.optim.SGD(task.model.parameters(), lr=0.0)
         mine = [batches.collate(rows) for rows in numbers]
-        results.append(take_step(task, task.model, [*mine, *along], optimizer, ranks=Ranks(shards=True)))
+        results.append(take_step(task, task.model, [*mine, *along], optimizer, process_group=ProcessGroup(shards=True)))
     assert (results[0].targets, results[0].tokens) == (results[1].targets, results[1].tokens)
     assert (results[0].loss, results[0].grad_norm) == pytest.approx((results[1].loss, results[1].grad_norm), rel=1e-5)
 
@@ -248,14 +248,14 @@ def test_pairs_keep_to_the_budget(tmp_path, pairs):
     long = [{"text": "the cat sat on the mat ."}] * 30
     short = [row for _ in range(20) for row in ({"text": ""}, {"text": "so bad !"}, {"text": "music ."})]
     alone = [row for _ in range(20) for row in ({"text": ""}, {"text": "it is very good !"})]
-    batches = Batches(pretrainer(tmp_path, pairs=pairs), [*long, *short, *alone], tokens=48)
+    batches = Batches(pretrainer(tmp_path, pairs=pairs), [*long, *short, *alone], max_tokens=48)
     batches.reading = 1
     for rows in (rows for step in batches.plan(1) for rows in step):
         for number, length in zip(rows, batches.collate(rows).lengths, strict=True):
             assert length <= batches.lengths[number]
 
 
-def test_whole_words_are_hidden_whole(tmp_path):
+def test_whole_words_are_masked_completely(tmp_path):
     rows = [{"text": "the unaffable dog was playing in the park and played . 我在北京天安门"}]
     cut = {"北京", "天安门"}
     for options, groups in (
@@ -267,11 +267,11 @@ def test_whole_words_are_hidden_whole(tmp_path):
     ):
         task = masker(tmp_path, documents="row", max_length=40, **options)
         task.model.config.max_position_embeddings = 40
-        pieces = task.pieces(rows)
+        pieces = task.prepare_rows(rows)
         names = task.tokenizer.convert_ids_to_tokens(pieces.corpus.ids.tolist())
         hits: Counter[str] = Counter()
         for seed in range(200):
-            labels = np.array(task.learn_from(pieces[0], (0, 0, seed))[0].labels["labels"])[1:-1]
+            labels = np.array(task.training_examples(pieces[0], (0, 0, seed))[0].labels["labels"])[1:-1]
             for group in groups:
                 start = next(i for i in range(len(names)) if names[i : i + len(group)] == group)
                 hidden = labels[start : start + len(group)] != IGNORED
@@ -283,47 +283,47 @@ def test_whole_words_are_hidden_whole(tmp_path):
 def test_chinese_words_from_a_file_and_from_spaces(tmp_path):
     (tmp_path / "words.txt").write_text("北京\n天安门 5 ns\n", encoding="utf-8")
     shared = {"documents": "row", "mask_whole_words": True}
-    listed = masker(tmp_path, words=str(tmp_path / "words.txt"), **shared).pieces([{"text": "我爱北京天安门"}])
-    spaced = masker(tmp_path, words="spaces", **shared).pieces([{"text": "我 爱 北京 天安门"}])
+    listed = masker(tmp_path, words=str(tmp_path / "words.txt"), **shared).prepare_rows([{"text": "我爱北京天安门"}])
+    spaced = masker(tmp_path, words="spaces", **shared).prepare_rows([{"text": "我 爱 北京 天安门"}])
     assert listed.corpus.begins.tolist() == spaced.corpus.begins.tolist() == [1, 1, 1, 0, 1, 0, 0]
     assert listed.corpus.ids.tolist() == spaced.corpus.ids.tolist()
     with pytest.raises(InputError, match="cannot be read"):
-        masker(tmp_path, words=str(tmp_path / "none.txt"), **shared).pieces(ROWS)
-    with pytest.raises(InputError, match="is for mask_whole_words=True"):
+        masker(tmp_path, words=str(tmp_path / "none.txt"), **shared).prepare_rows(ROWS)
+    with pytest.raises(InputError, match="for mask_whole_words=True"):
         masker(tmp_path, words="spaces")
 
 
-def test_pairs_of_one_document_are_told_and_its_orders_are_learnt(tmp_path, caplog):
+def test_pairs_of_one_document_are_reported_and_their_order_is_trained(tmp_path, caplog):
     task = pretrainer(tmp_path, documents="file")
-    pieces = task.pieces(ROWS)
+    pieces = task.prepare_rows(ROWS)
     assert "the text is one document" in caplog.text
-    assert {task.learn_from(pieces[0], (0, 0, seed))[0].labels["pairs"] for seed in range(20)} == {0}
+    assert {task.training_examples(pieces[0], (0, 0, seed))[0].labels["pairs"] for seed in range(20)} == {0}
     task = pretrainer(tmp_path, documents="file", pairs="order", sentences="punctuation")
-    pieces = task.pieces(ROWS)
+    pieces = task.prepare_rows(ROWS)
     assert len(pieces.corpus.lines) - 1 == sum(len(split_sentences(line)) for line in LINES)
-    assert {task.learn_from(pieces[0], (0, 0, seed))[0].labels["pairs"] for seed in range(20)} == {0, 1}
+    assert {task.training_examples(pieces[0], (0, 0, seed))[0].labels["pairs"] for seed in range(20)} == {0, 1}
 
 
 def test_lines_without_tokens_are_no_sentences(tmp_path):
     """Of an empty line between two sentences, and of one that the tokenizer drops, no pair is made."""
     lines = ["it was very good !", "", "the cat sat .", "\u200b", "\u200b", "john works for acme .", "the dog sat ."]
     task = pretrainer(tmp_path, document_start="^the cat|^john|^\u200b")
-    pieces = task.pieces([{"text": line} for line in lines])
+    pieces = task.prepare_rows([{"text": line} for line in lines])
     assert len(pieces.corpus.lines) - 1 == 4 and (np.diff(pieces.corpus.lines) > 0).all()
     for seed in range(20):
         for number in range(len(pieces)):
-            ids = task.learn_from(pieces[number], (0, seed, number))[0].encoded
+            ids = task.training_examples(pieces[number], (0, seed, number))[0].encoded
             assert ids.tokens.count(task.tokenizer.sep_token_id) == 2 and 0 in ids.segments and 1 in ids.segments
     assert [pieces.name(number) for number in range(len(pieces))] == ["row 0", "row 2", "row 5"]
 
 
-def test_what_cannot_learn_from_pairs_or_masks_whole_words_is_told(tmp_path):
+def test_models_without_a_pair_head_and_wrong_options_are_reported(tmp_path):
     words = glassformer.BertForMaskedLM(bert())
-    with pytest.raises(InputError, match="BertForMaskedLM has no head; masked-language-modeling learns"):
+    with pytest.raises(InputError, match="BertForMaskedLM has no head; masked-language-modeling is"):
         glassformer.PreTraining(words, tokenizer(tmp_path))
     task = masker(tmp_path, whole_words=True)
     with pytest.raises(InputError, match=r"whole_words is about answers; .* pass mask_whole_words=True"):
-        Batches(task, ROWS, tokens=40).collate([0])
+        Batches(task, ROWS, max_tokens=40).collate([0])
 
 
 # --- going on ----------------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def written(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("make", [masker, pretrainer, packer])
 @pytest.mark.parametrize("buffer", [None, 4])
-def test_every_step_goes_on_bit_for_bit(tmp_path, make, buffer):
+def test_every_step_resumes_bit_for_bit(tmp_path, make, buffer):
     """Fresh masks in every epoch, and rows that are streamed, in the weights."""
     length = {"max_steps": 9}
     whole = make(tmp_path / "vocabulary")
@@ -357,8 +357,8 @@ def test_streaming_reads_every_row_once_in_an_epoch_and_keeps_documents_whole(tm
     trainer = Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=4), buffer=3)
     batches = trainer.batches
     seen, borders = [], []
-    while not batches.ended_an_epoch:
-        if batches.is_between or not seen:
+    while not batches.at_epoch_end:
+        if batches.is_buffer_used or not seen:
             borders.append(batches.row)
         seen += [example.labels for rows in next(batches) for example in batches.collate(rows).examples]
     assert all(not row or not LINES[row].strip() for row in borders) and len(borders) > 1
@@ -376,13 +376,13 @@ def test_streaming_reads_every_row_once_in_an_epoch_and_keeps_documents_whole(tm
 
 def test_a_row_that_is_no_text_is_named(tmp_path):
     with pytest.raises(InputError, match="row 1: text must be a text, got int 7"):
-        masker(tmp_path).pieces([{"text": "the cat"}, {"text": 7}])
-    with pytest.raises(InputError, match="no rows to learn from"):
-        Batches(masker(tmp_path), [{"text": " "}], tokens=10)
+        masker(tmp_path).prepare_rows([{"text": "the cat"}, {"text": 7}])
+    with pytest.raises(InputError, match="no rows to train on"):
+        Batches(masker(tmp_path), [{"text": " "}], max_tokens=10)
 
 
-def test_a_row_that_cannot_be_read_loses_nothing_that_was_learnt(tmp_path, monkeypatch):
-    """A streamed file is broken behind its beginning: what was learnt before is kept, and goes on when it is mended."""
+def test_a_row_that_cannot_be_read_loses_no_training(tmp_path, monkeypatch):
+    """A streamed file is broken behind its beginning: the training so far is saved, and resumes when it is repaired."""
     good = [json.dumps({"text": row["text"], "label": row["label"]}) for row in SMALL]
     lines = [*good, *good]
     length = {"max_steps": 8, "save_steps": 1000, "tokens_per_batch": 24}
@@ -396,11 +396,11 @@ def test_a_row_that_cannot_be_read_loses_nothing_that_was_learnt(tmp_path, monke
     whole.train()
     (tmp_path / "rows.jsonl").write_text("\n".join([*lines[:11], '{"text": ', *lines[12:]]))
     broken = trainer("broken")
-    with pytest.raises(DataError, match=r"rows.jsonl, line 12: broken JSON .*; what was learnt before is kept"):
+    with pytest.raises(DataError, match=r"rows.jsonl, line 12: broken JSON .*; the training so far is saved"):
         broken.train()
     full = trainer("full")
     monkeypatch.setattr(full, "save", lambda: full.load(tmp_path))  # an error of another kind
-    with pytest.raises(DataError, match=r"line 12: broken JSON .*; what was learnt before could not be saved: "):
+    with pytest.raises(DataError, match=r"line 12: broken JSON .*; the training so far could not be saved: "):
         full.train()
     assert 1 < broken.progress.step < 8 and (tmp_path / f"broken/checkpoint-{broken.progress.step}").exists()
     with pytest.raises(DataError, match=r"rows.jsonl, line 12: broken JSON"):

@@ -50,7 +50,7 @@ def settings(folder: Path, **others) -> TrainSettings:
 
 
 @pytest.mark.parametrize("make, rows", [(classifier, ROWS), (writer, TEXTS)])
-def test_every_step_goes_on_bit_for_bit(tmp_path, make, rows):
+def test_every_step_resumes_bit_for_bit(tmp_path, make, rows):
     """Dropout, accumulation, mid-epoch, schedule: all in the weights."""
     whole = make(tmp_path / "vocabulary")
     trainer = Trainer(whole, rows, rows[:4], settings(tmp_path / "whole"))
@@ -82,14 +82,14 @@ def test_a_checkpoint_is_an_ordinary_one(tmp_path):
     assert glassformer.pipeline("text-classification", model=str(folder))("so bad")
 
 
-def test_random_numbers_go_on(tmp_path):
+def test_random_states_are_restored(tmp_path):
     randomness.seed_all(3)
     random.gauss(0, 1), np.random.randn(), torch.randn(3)
     stored = json.loads(json.dumps(randomness.random_state()))
-    drawn = random.gauss(0, 1), random.random(), np.random.randn(), torch.randn(5).tolist()
+    numbers = random.gauss(0, 1), random.random(), np.random.randn(), torch.randn(5).tolist()
     randomness.seed_all(4)
     randomness.load_random_state(stored)
-    assert (random.gauss(0, 1), random.random(), np.random.randn(), torch.randn(5).tolist()) == drawn
+    assert (random.gauss(0, 1), random.random(), np.random.randn(), torch.randn(5).tolist()) == numbers
 
 
 def test_only_the_newest_and_the_best_are_kept(tmp_path):
@@ -97,13 +97,13 @@ def test_only_the_newest_and_the_best_are_kept(tmp_path):
     for step in (2, 4, 6, 8, 10):
         (run / f"checkpoint-{step}").mkdir(parents=True)
         (run / f"checkpoint-{step}" / checkpoint.VALUES).write_text("{}")
-    checkpoint.remove_old(run, 10, keep=2, best=4)
+    checkpoint.remove_old_checkpoints(run, 10, keep=2, best=4)
     assert list(checkpoint.checkpoints_in(run)) == [4, 8, 10]
-    checkpoint.remove_old(run, 10, keep=None, best=None)
+    checkpoint.remove_old_checkpoints(run, 10, keep=None, best=None)
     assert sorted(path.name for path in run.iterdir()) == ["checkpoint-10", "checkpoint-4", "checkpoint-8"]
 
 
-def test_a_run_that_goes_back_keeps_what_it_learns_now(tmp_path, caplog):
+def test_a_run_resumed_from_an_earlier_step_keeps_its_own_checkpoints(tmp_path, caplog):
     def trainer(steps: int) -> Trainer:
         how = settings(tmp_path / "run", max_steps=steps, save_total_limit=1 if steps == 3 else None)
         return Trainer(classifier(tmp_path / "vocabulary"), ROWS, None, how)
@@ -119,7 +119,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
     trainer = Trainer(task, ROWS, None, settings(tmp_path / "run", save_total_limit=1))
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=1)).train()
     before = {path.name: path.read_bytes() for path in (tmp_path / "run" / "checkpoint-1").iterdir()}
-    trainer.begin(True)
+    trainer.initialise(True)
 
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -172,7 +172,7 @@ def test_a_damaged_checkpoint_names_the_one_before_it(tmp_path):
     values.write_text(json.dumps(known))
     file = tmp_path / "run/checkpoint-3/model.safetensors"
     file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(DamagedFileError, match=r"is truncated.*; without .*checkpoint-3 the run goes on from"):
+    with pytest.raises(DamagedFileError, match=r"is truncated.*; without .*checkpoint-3 the run resumes from"):
         trainer().train(resume=True)
     shutil.rmtree(tmp_path / "run/checkpoint-3")
     assert trainer().train(resume=True).step == 3
@@ -186,7 +186,7 @@ def test_a_checkpoint_of_another_shape_or_kind_is_refused(tmp_path):
         wider.train(resume=folder)
     adapted = classifier(tmp_path)
     add_lora(adapted.model)
-    with pytest.raises(InputError, match="holds the whole model that was learning, and here it is an adapter"):
+    with pytest.raises(InputError, match="was training the full model, and this run trains an adapter"):
         Trainer(adapted, ROWS, None, settings(tmp_path / "other")).train(resume=folder)
 
 
@@ -195,7 +195,7 @@ def test_one_run_in_one_folder(tmp_path):
         return Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / name, max_steps=2))
 
     (tmp_path / "run").mkdir()
-    with checkpoint.claimed(tmp_path / "run"), pytest.raises(InputError, match="another process is training in"):
+    with checkpoint.locked(tmp_path / "run"), pytest.raises(InputError, match="another process is training in"):
         trainer("run").train()
     trainer("run").train()
     classifier(tmp_path).model.save_pretrained(tmp_path / "model")
@@ -206,7 +206,7 @@ def test_one_run_in_one_folder(tmp_path):
     assert (tmp_path / "model/model.safetensors").read_bytes() == before
 
 
-def test_rows_that_have_changed_are_told(tmp_path, caplog):
+def test_rows_that_have_changed_are_reported(tmp_path, caplog):
     task = classifier(tmp_path / "vocabulary")
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=3)).train(resume=True)
@@ -216,14 +216,14 @@ def test_rows_that_have_changed_are_told(tmp_path, caplog):
     assert "some of the rows have changed since the checkpoint" in caplog.text
 
 
-def test_other_settings_are_told(tmp_path, caplog):
+def test_other_settings_are_reported(tmp_path, caplog):
     task = classifier(tmp_path / "vocabulary")
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=3, weight_decay=0.5)).train(resume=True)
     assert "max_steps 3 (was 2), weight_decay 0.5 (was 0.01)" in caplog.text
 
 
-def test_another_learning_rate_is_taken_and_other_options_are_told(tmp_path, caplog):
+def test_another_learning_rate_is_used_and_other_options_are_reported(tmp_path, caplog):
     first = settings(tmp_path / "run", max_steps=4, logging_steps=1)
     Trainer(classifier(tmp_path / "vocabulary"), ROWS, None, first).train()
     slower = settings(tmp_path / "on", max_steps=4, logging_steps=1, learning_rate=1e-3)
@@ -346,26 +346,26 @@ BEST, MEAN = {"load_best_model_at_end": True}, {"average_checkpoints": 3}
 
 @pytest.mark.parametrize("at, buffer, end", [(4, None, BEST), (6, None, BEST), (3, 4, BEST), (5, None, MEAN)])
 def test_a_run_that_a_signal_interrupts_ends_as_one_that_is_left_alone(tmp_path, monkeypatch, at, buffer, end):
-    """What is judged best or averaged at the end does not depend on where the signal came."""
+    """The best model or the average at the end does not depend on when the signal came."""
     monkeypatch.setattr(Trainer, "evaluate", lambda self: {"loss": abs(self.progress.step - 4), "accuracy": 0.5})
-    asked = {"max_steps": 6, "save_steps": 2, "eval_steps": 2, "save_total_limit": 3, "metric_for_best_model": "loss"}
+    options = {"max_steps": 6, "save_steps": 2, "eval_steps": 2, "save_total_limit": 3, "metric_for_best_model": "loss"}
     if buffer is not None:
-        asked |= {"eval_steps": None, "save_steps": None}  # after each epoch, which is streamed
+        options |= {"eval_steps": None, "save_steps": None}  # after each epoch, which is streamed
 
     def trainer(name: str) -> Trainer:
-        how = settings(tmp_path / name, gradient_accumulation_steps=1, tokens_per_batch=64, **{**asked, **end})
+        how = settings(tmp_path / name, gradient_accumulation_steps=1, tokens_per_batch=64, **{**options, **end})
         return Trainer(classifier(tmp_path / "vocabulary"), ROWS, ROWS[:3], how, buffer=buffer)
 
     whole, broken, again = trainer("whole"), trainer("run"), trainer("run")
     right = whole.train()
-    learn = broken.learn
+    learn = broken.train_step
 
     def signalled(rows):
         if broken.progress.step + 1 == at:
             os.kill(os.getpid(), signal.SIGTERM)
         return learn(rows)
 
-    broken.learn = signalled
+    broken.train_step = signalled
     assert (broken.train().stopped_by, broken.progress.step) == ("SIGTERM", at)
     result = again.train(resume=True)
     assert (result.best, result.metrics) == (right.best, right.metrics)
@@ -374,7 +374,7 @@ def test_a_run_that_a_signal_interrupts_ends_as_one_that_is_left_alone(tmp_path,
     assert list(checkpoint.checkpoints_in(tmp_path / "run")) == list(checkpoint.checkpoints_in(tmp_path / "whole"))
 
 
-def test_a_run_with_an_adapter_goes_on_bit_for_bit(tmp_path):
+def test_a_run_with_an_adapter_resumes_bit_for_bit(tmp_path):
     def trainer(name: str) -> Trainer:
         task = classifier(tmp_path / "vocabulary", seed=5)
         add_lora(task.model, LoraConfig(r=2, lora_dropout=0.1, modules_to_save=["classifier"]))

@@ -89,7 +89,7 @@ def test_every_name_has_a_schedule():
     assert list(SCHEDULES) == [kind.value for kind in SchedulerType]
 
 
-def test_what_is_wrong_is_told():
+def test_errors_are_reported():
     with pytest.raises(InputError, match="did you mean 'linear'"):
         get_scheduler("liner", optimizer(), 1, 2)
     with pytest.raises(InputError, match="needs num_training_steps"):
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_told():
         get_scheduler("warmup_stable_decay", optimizer(), 8, 10, {"num_decay_steps": 5})
 
 
-def test_a_schedule_goes_on_where_it_was():
+def test_a_schedule_resumes():
     schedule = get_scheduler("cosine", optimizer(), 3, 20)
     whole = rates(schedule, 15)
     first = get_scheduler("cosine", optimizer(), 3, 20)

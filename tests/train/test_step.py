@@ -13,7 +13,7 @@ from glassformer.errors import TrainingError
 from glassformer.tasks.batch import Batch
 from glassformer.tasks.objectives import Objective
 from glassformer.tasks.task import Task
-from glassformer.train.distributed import Ranks
+from glassformer.train.distributed import ProcessGroup
 from glassformer.train.step import take_step
 
 from .small import MASKED, NO_DROPOUT, ROWS, TEXTS, classifier, filler, same, weights, writer
@@ -77,7 +77,7 @@ def test_the_gradient_is_clipped(tmp_path):
     optimizer = Keeping(task.model.parameters(), lr=1.0)
     free = take_step(task, task.model, [batch_of(task, ROWS)], optimizer)
     clipped = take_step(task, task.model, [batch_of(task, ROWS)], optimizer, clip=free.grad_norm / 4)
-    assert clipped.grad_norm == pytest.approx(free.grad_norm)  # told as it was
+    assert clipped.grad_norm == pytest.approx(free.grad_norm)  # reported before clipping
     norm = torch.stack([gradient.norm() for gradient in optimizer.seen]).norm()
     assert float(norm) == pytest.approx(free.grad_norm / 4, rel=1e-4)
 
@@ -130,7 +130,7 @@ def test_fp16_overflow_is_answered_by_the_scaler(tmp_path):
     assert result.updated and not same(weights(task), before)
 
 
-class Other(Ranks):
+class Other(ProcessGroup):
     """What a rank hears when another one has read all rows."""
 
     def sum(self, values):
@@ -146,7 +146,9 @@ def test_a_rank_without_rows_takes_the_step_of_the_others_in_fp16(tmp_path):
     optimizer = torch.optim.SGD(task.model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
     before = weights(task)["classifier.bias"]
-    result = take_step(task, task.model, [], optimizer, precision=torch.float16, scaler=scaler, ranks=Other(size=2))
+    result = take_step(
+        task, task.model, [], optimizer, precision=torch.float16, scaler=scaler, process_group=Other(size=2)
+    )
     assert result.updated
     assert torch.allclose(before - weights(task)["classifier.bias"], torch.full_like(before, 0.1 / 4))
 

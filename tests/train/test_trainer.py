@@ -30,7 +30,7 @@ def settings(folder: Path, **others) -> TrainSettings:
     return TrainSettings(**{**values, **others})
 
 
-def test_a_classifier_learns(tmp_path, capfd):
+def test_a_classifier_trains(tmp_path, capfd):
     task = classifier(tmp_path, **NO_DROPOUT)
     trainer = Trainer(task, ROWS, ROWS, settings(tmp_path / "run", num_train_epochs=15, logging_steps=5))
     before = trainer.evaluate()
@@ -39,9 +39,9 @@ def test_a_classifier_learns(tmp_path, capfd):
     assert result.metrics["loss"] < 0.5 * before["loss"] and result.metrics["rows"] == len(ROWS)
     assert trainer.evaluate() == result.metrics
     lines = read_log(tmp_path / "run" / "log.jsonl")
-    told = [line for line in lines if "loss" in line]
-    assert [line["step"] for line in told][:2] == [5, 10] and told[-1]["loss"] < told[0]["loss"]
-    assert {"learning_rate", "grad_norm", "tokens_per_second", "padding", "epoch"} <= told[0].keys()
+    logged = [line for line in lines if "loss" in line]
+    assert [line["step"] for line in logged][:2] == [5, 10] and logged[-1]["loss"] < logged[0]["loss"]
+    assert {"learning_rate", "grad_norm", "tokens_per_second", "padding", "epoch"} <= logged[0].keys()
     assert len([line for line in lines if "eval_accuracy" in line]) == 15
     shown = capfd.readouterr().err
     assert f"step 5 of {result.total_steps}" in shown and " left" in shown
@@ -52,16 +52,16 @@ def test_the_time_of_an_evaluation_does_not_slow_the_steps(tmp_path, monkeypatch
     monkeypatch.setattr("glassformer.train.reporting.run_log.time.monotonic", lambda: clock[0])
     log, step = RunLog(tmp_path, 10, writes=True), StepResult(1.0, 1.0, 5, 50, 50)
     clock[0] += 10
-    log.moved(1, step, 0.1)
+    log.count_step(1, step, 0.1)
     clock[0] += 100
     log.add({"step": 1, "eval_loss": 1.0})
     clock[0] += 10
-    log.moved(2, step, 0.1)
+    log.count_step(2, step, 0.1)
     assert log.speed == 100 / 20
 
 
 @pytest.mark.parametrize("make, rows", [(filler, MASKED), (writer, TEXTS)])
-def test_language_models_learn(tmp_path, make, rows):
+def test_language_models_train(tmp_path, make, rows):
     task = make(tmp_path)
     trainer = Trainer(task, rows, rows, settings(tmp_path / "run", num_train_epochs=12))
     before = trainer.evaluate()
@@ -71,7 +71,7 @@ def test_language_models_learn(tmp_path, make, rows):
         assert after["perplexity"] == pytest.approx(math.exp(after["loss"]))
 
 
-def test_sentence_vectors_learn(tmp_path):
+def test_sentence_vectors_train(tmp_path):
     encoder = glassformer.SentenceEncoder(glassformer.BertModel(bert(**NO_DROPOUT)), tokenizer(tmp_path))
     task = glassformer.SentenceSimilarity(encoder)
     rows = [
@@ -99,8 +99,8 @@ def test_zero_clips_nothing(tmp_path):
     assert not checkpoint.differing_weights(found[0].model, found[1].model)
 
 
-def test_what_is_drawn_belongs_to_the_seed_alone(tmp_path):
-    """Whatever was drawn after the trainer was made, as by another one that trained first."""
+def test_random_numbers_depend_on_the_seed_alone(tmp_path):
+    """Whatever random numbers were used after the trainer was made, as by another one that trained first."""
     first, second = (
         Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / name, max_steps=2)) for name in ("one", "two")
     )
@@ -166,17 +166,17 @@ def test_gradient_checkpointing_changes_no_gradient(tmp_path):
     assert all(torch.allclose(found[0][name], found[1][name], atol=1e-6) for name in found[0])
 
 
-def test_a_bad_row_is_told_before_anything_is_learnt(tmp_path):
+def test_a_bad_row_is_reported_before_training(tmp_path):
     rows = [*ROWS, Row({"text": "so bad", "label": "7"}, "train.tsv", 12)]
     with pytest.raises(DataError, match=r"train.tsv, line 12: label '7' is not one of"):
         Trainer(classifier(tmp_path), rows, None, settings(tmp_path / "run"))
-    with pytest.raises(InputError, match="row 10: text-classification learns from rows with label"):
+    with pytest.raises(InputError, match="row 10: text-classification is trained on rows with label"):
         Trainer(classifier(tmp_path), [*ROWS, {"text": "so bad"}], None, settings(tmp_path / "run"))
-    with pytest.raises(InputError, match="no rows to learn from"):
+    with pytest.raises(InputError, match="no rows to train on"):
         Trainer(classifier(tmp_path), [], None, settings(tmp_path / "run"))
 
 
-def test_what_is_judged_by_is_looked_at_before_anything_is_learnt(tmp_path):
+def test_evaluation_rows_are_checked_before_training(tmp_path):
     bad = [Row({"text": "so bad", "label": "7"}, "dev.tsv", 3)]
     with pytest.raises(DataError, match=r"dev.tsv, line 3: label '7' is not one of"):
         Trainer(classifier(tmp_path), ROWS, bad, settings(tmp_path / "run"))
@@ -184,25 +184,25 @@ def test_what_is_judged_by_is_looked_at_before_anything_is_learnt(tmp_path):
         Trainer(classifier(tmp_path), ROWS, [], settings(tmp_path / "run"))
     encoder = glassformer.SentenceEncoder(glassformer.BertModel(bert()), tokenizer(tmp_path))
     ranking = glassformer.SentenceSimilarity(encoder, objective="ranking")
-    pairs = [{"text": "so bad", "text_pair": "not so good"}]  # enough to learn from, not to be judged by
-    with pytest.raises(InputError, match="row 0: sentence-similarity is judged by rows with score"):
+    pairs = [{"text": "so bad", "text_pair": "not so good"}]  # enough for training, not for evaluation
+    with pytest.raises(InputError, match="row 0: sentence-similarity is evaluated on rows with score"):
         Trainer(ranking, pairs, pairs, settings(tmp_path / "run"))
     for name, value in (("load_best_model_at_end", True), ("early_stopping_patience", 2)):
-        with pytest.raises(InputError, match=f"{name} needs rows to judge by"):
+        with pytest.raises(InputError, match=f"{name} needs evaluation rows"):
             Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", **{name: value}))
     assert not (tmp_path / "run").exists()
 
 
-def test_a_label_of_an_empty_text_is_told(tmp_path, caplog):
+def test_a_label_of_an_empty_text_is_reported(tmp_path, caplog):
     task = classifier(tmp_path)
-    Batches(task, ROWS, tokens=32)
+    Batches(task, ROWS, max_tokens=32)
     assert "empty text" not in caplog.text
     rows = [*ROWS, {"text": "  ", "label": 1}, {"text": "so good", "text_pair": "", "label": 0}]
-    Batches(task, rows, tokens=32)
+    Batches(task, rows, max_tokens=32)
     assert "2 of 12 rows have an empty text, the first of them row 10" in caplog.text
 
 
-def test_a_folder_that_is_none_is_told(tmp_path):
+def test_a_folder_that_is_a_file_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"output_dir .*file is a file; name a folder"):
         Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "file")).train()
@@ -210,16 +210,16 @@ def test_a_folder_that_is_none_is_told(tmp_path):
         Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "file" / "run")).train()
 
 
-def test_a_device_that_is_not_there_is_told(tmp_path):
+def test_a_missing_device_is_reported(tmp_path):
     for device in ("gpu", "cuda" if not torch.cuda.is_available() else "cuda:99"):
         with pytest.raises(InputError, match=f"device '{device}.*' cannot be used: "):
             Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", device=device))
 
 
-def test_a_warm_up_that_never_ends_is_told(tmp_path, caplog):
+def test_a_warm_up_that_never_ends_is_reported(tmp_path, caplog):
     long = {"max_steps": 3, "warmup_steps": 9}
     Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", **long))
-    assert "the learning rate rises for 9 steps and the run has 3: it never gets to 0.01" in caplog.text
+    assert "the warm-up has 9 steps and the run has 3: the learning rate never reaches 0.01" in caplog.text
     with pytest.raises(InputError, match="3 steps are fewer than 9 to warm up and 0 to decay"):
         options = settings(tmp_path / "run", lr_scheduler_type="warmup_stable_decay", **long)
         Trainer(classifier(tmp_path), ROWS, None, options)
@@ -228,21 +228,21 @@ def test_a_warm_up_that_never_ends_is_told(tmp_path, caplog):
 def test_weights_that_are_no_numbers_are_not_blamed_on_rows(tmp_path):
     task = classifier(tmp_path)
     task.model.classifier.weight.data[:] = math.nan
-    with pytest.raises(TrainingError, match=r"Every row that was read gives it alone, so that the weights are at"):
+    with pytest.raises(TrainingError, match=r"Every row that was read causes it alone, so the weights are at"):
         Trainer(task, ROWS, None, settings(tmp_path / "run", tokens_per_batch=1000)).train()
 
 
 def test_memory_that_is_not_there(tmp_path, monkeypatch):
     trainer = Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run"))
-    why = {"told": "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"}
+    why = {"message": "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"}
 
     def fail(*_, **__):
-        raise RuntimeError(why["told"])
+        raise RuntimeError(why["message"])
 
-    monkeypatch.setattr(trainer.learner, "objectives", fail)
+    monkeypatch.setattr(trainer.training_task, "objectives", fail)
     with pytest.raises(TrainingError, match="step 1: there is not enough memory; tokens_per_batch is 32: a smaller"):
         trainer.train()
-    why["told"] = "something else"
+    why["message"] = "something else"
     with pytest.raises(RuntimeError, match="something else"):
         trainer.train()
 
@@ -257,32 +257,32 @@ def test_a_loss_that_is_not_finite_names_step_and_row(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: Trainer(model=1, args=2, train_dataset=3), "Trainer has no argument 'model': pass a task"),
         (lambda: TrainSettings(output_dir="r", lerning_rate=3), "TrainSettings has .* did you mean 'learning_rate'"),
         (lambda: TrainSettings(output_dir="r", evaluation_strategy="epoch"), "'evaluation_strategy': eval_steps tells"),
     ],
 )
-def test_names_of_habit_are_told_what_to_use(make, told):
-    with pytest.raises(ArgumentError, match=told):
+def test_names_of_other_libraries_name_their_replacement(make, message):
+    with pytest.raises(ArgumentError, match=message):
         make()
 
 
 def test_settings_are_checked():
-    for values, told in (
+    for values, message in (
         ({"learning_rate": -1}, "learning_rate must be a number of at least 0, got -1"),
         ({"num_train_epochs": 0}, "num_train_epochs must be a whole number of at least 1, got 0"),
         ({"lr_scheduler_type": "liner"}, "did you mean 'linear'"),
         ({"lr_scheduler_type": "constant", "warmup_steps": 2}, "'constant_with_warmup' has one"),
-        ({"warmup_ratio": 0.1, "warmup_steps": 2}, "both tell how long the learning rate rises; give one"),
+        ({"warmup_ratio": 0.1, "warmup_steps": 2}, "both set the length of the warm-up; give one"),
         ({"freeze": ["a", 1]}, "freeze takes names of parts of the model, got"),
         ({"precision": "fp8"}, "precision must be one of 'fp32', 'bf16', 'fp16', got 'fp8'"),
         ({"layer_decay": 2}, "layer_decay must be a number from 0 to 1, got 2"),
         ({"max_grad_norm": math.inf}, "max_grad_norm must be a number"),
         ({"output_dir": ""}, "output_dir must name a folder"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             TrainSettings(**{"output_dir": "run", **values})
     with pytest.raises(ArgumentError, match="did you mean 'learning_rate'"):
         TrainSettings.from_dict({"output_dir": "run", "learning_rat": 1e-5})
@@ -290,7 +290,7 @@ def test_settings_are_checked():
     assert again == TrainSettings(output_dir="run", freeze=("a",)) == TrainSettings(output_dir="run", freeze="a")
 
 
-def test_a_wrong_metric_is_told_at_once(tmp_path):
+def test_a_wrong_metric_is_reported_at_once(tmp_path):
     with pytest.raises(
         InputError, match="metric_for_best_model must be one of accuracy, f1, matthews, loss, got 'bleu'"
     ):
@@ -301,7 +301,7 @@ def test_a_wrong_metric_is_told_at_once(tmp_path):
 
 
 def test_batches_keep_to_the_budget_and_read_every_row_once(tmp_path):
-    batches = Batches(classifier(tmp_path), ROWS, tokens=20, rows_at_most=3, per_step=2, seed=1)
+    batches = Batches(classifier(tmp_path), ROWS, max_tokens=20, max_rows=3, batches_per_step=2, seed=1)
     for epoch in range(3):
         steps = batches.plan(epoch)
         numbers = [row for step in steps for batch in step for row in batch]
@@ -313,12 +313,12 @@ def test_batches_keep_to_the_budget_and_read_every_row_once(tmp_path):
     assert batches.plan(0) != batches.plan(1) and batches.plan(1) == batches.plan(1)
 
 
-def test_batches_go_on_from_any_place(tmp_path):
+def test_batches_resume_from_any_position(tmp_path):
     task = classifier(tmp_path)
-    batches = Batches(task, ROWS, tokens=20, seed=1)
+    batches = Batches(task, ROWS, max_tokens=20, seed=1)
     read = [(batches.state_dict(), next(batches)) for _ in range(3 * len(batches.plan(0)))]
     for i, (place, _) in enumerate(read):
-        other = Batches(task, ROWS, tokens=20, seed=1)
+        other = Batches(task, ROWS, max_tokens=20, seed=1)
         other.load_state_dict(json.loads(json.dumps(place)))
         assert [next(other) for _ in read[i:]] == [rows for _, rows in read[i:]]
 
@@ -365,9 +365,9 @@ def test_labels_are_smoothed_in_training_alone(tmp_path, make, rows):
     task.model.eval()
     trainer = Trainer(task, rows, rows, settings(tmp_path / "run", label_smoothing_factor=0.2))
     batch = task.collate([example for row in rows for example in task.encode(task.read(row))])
-    hard, soft = (float(each.loss(task.model, batch, "mean").detach()) for each in (task, trainer.learner))
-    trainer.learner.label_smoothing = 1.0
-    spread = float(trainer.learner.loss(task.model, batch, "mean").detach())
+    hard, soft = (float(each.loss(task.model, batch, "mean").detach()) for each in (task, trainer.training_task))
+    trainer.training_task.label_smoothing = 1.0
+    spread = float(trainer.training_task.loss(task.model, batch, "mean").detach())
     assert hard == pytest.approx(trainer.evaluate()["loss"], abs=1e-5)
     assert soft == pytest.approx(0.8 * hard + 0.2 * spread, abs=1e-5) and abs(soft - hard) > 1e-4
 
@@ -388,7 +388,7 @@ def test_rare_labels_count_as_much_as_frequent_ones(tmp_path):
     logits = task.model(**batch.inputs).logits
     weights = torch.tensor([10 / (2 * 9), 10 / 2])
     right = F.cross_entropy(logits, batch.labels["labels"], weights, reduction="sum")
-    assert torch.allclose(trainer.learner.loss(task.model, batch), right)
+    assert torch.allclose(trainer.training_task.loss(task.model, batch), right)
     assert float(weights[batch.labels["labels"]].sum()) == pytest.approx(10)  # rows weigh 1 on average
     assert not torch.allclose(task.loss(task.model, batch), right)  # evaluation is as it was
     with pytest.raises(InputError, match="class_weights is for tasks that choose among labels, and fill-mask does not"):
@@ -418,12 +418,12 @@ def test_events_for_tensorboard(tmp_path):
     assert "eval_accuracy" in events.Tags()["scalars"]
 
 
-def test_the_bar_tells_what_matters(tmp_path, monkeypatch):
-    told = []
+def test_the_bar_shows_loss_rate_and_speed(tmp_path, monkeypatch):
+    updates = []
     monkeypatch.setattr(
-        "glassformer.train.reporting.run_log.Bar.move", lambda self, step, text: told.append((step, text))
+        "glassformer.train.reporting.run_log.Bar.update", lambda self, step, text: updates.append((step, text))
     )
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", max_steps=2, report=False)).train()
-    assert [step for step, _ in told] == [1, 2]
-    assert re.fullmatch(r"loss \d\.\d{4}, rate [\d.e-]+, [\d,]+ tokens/s, \d+% padding", told[0][1])
+    assert [step for step, _ in updates] == [1, 2]
+    assert re.fullmatch(r"loss \d\.\d{4}, rate [\d.e-]+, [\d,]+ tokens/s, \d+% padding", updates[0][1])

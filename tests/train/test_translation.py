@@ -42,8 +42,8 @@ def test_from_two_files_to_a_translator(files, capsys):
     assert {"a", "A"} <= task.tokenizer.vocab.keys()  # one vocabulary for both
     assert task.model.config.share_embeddings
     assert pipeline("translation", model=files / "run")("c a d") == [{"translation_text": "D A C"}]
-    asked = ["--data", f"{files}/train.src", "--target", f"{files}/train.tgt", "--option", "num_beams=2", "--json"]
-    assert main(["evaluate", "translation", f"{files}/run", *asked]) == 0
+    arguments = ["--data", f"{files}/train.src", "--target", f"{files}/train.tgt", "--option", "num_beams=2", "--json"]
+    assert main(["evaluate", "translation", f"{files}/run", *arguments]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["exact_match"] == 1.0
     assert found["signatures"]["bleu"].startswith("nrefs:1|")
@@ -63,10 +63,10 @@ def test_two_vocabularies(files, capsys):
 
 
 def test_bytes_and_recurrent_models(files, capsys):
-    asked = ["--tokenizer=new:bpe", "--vocabulary.vocab_size=260", "--max-steps=2"]
+    arguments = ["--tokenizer=new:bpe", "--vocabulary.vocab_size=260", "--max-steps=2"]
     sizes = ["--config.hidden_size=16", "--config.num_hidden_layers=1"]
     both = [f"--data.train.source={files}/train.src", f"--data.train.target={files}/train.tgt"]
-    given = ["--model=new:rnn", *both, *sizes, *asked, f"--output-dir={files}/run", "--report=false"]
+    given = ["--model=new:rnn", *both, *sizes, *arguments, f"--output-dir={files}/run", "--report=false"]
     assert main(["train", "translation", *given]) == 0
     task = Translation.from_pretrained(files / "run", max_new_tokens=3)
     assert type(task.tokenizer) is GPT2Tokenizer
@@ -74,7 +74,7 @@ def test_bytes_and_recurrent_models(files, capsys):
     assert pipeline("translation", model=task.model, tokenizer=task.tokenizer)("a", max_new_tokens=3)
 
 
-def test_rows_that_cannot_be_learnt_from(tmp_path, capsys):
+def test_rows_that_cannot_be_trained_on(tmp_path, capsys):
     (tmp_path / "holes.tsv").write_text("source\ttarget\na\t\nb\tb\nc\tc\n")
     (tmp_path / "holes.src").write_text("a\nb\n\n")
     (tmp_path / "holes.tgt").write_text("\nb\nc\n")
@@ -85,7 +85,7 @@ def test_rows_that_cannot_be_learnt_from(tmp_path, capsys):
     given += ["--report=false", "--config.num_hidden_layers=1", "--options.truncation=true"]
     both = [f"--data.train.source={tmp_path}/holes.src", f"--data.train.target={tmp_path}/holes.tgt"]
     skip = "--data.on_bad=skip"
-    for number, (asked, code, *told) in enumerate(
+    for number, (arguments, code, *expected) in enumerate(
         (
             ([f"--data={tmp_path}/holes.tsv"], 1, "holes.tsv, line 2: 'target' is empty"),
             ([f"--data={tmp_path}/holes.tsv", skip], 0, "1 row skipped: "),
@@ -95,25 +95,25 @@ def test_rows_that_cannot_be_learnt_from(tmp_path, capsys):
             ([f"--data={tmp_path}/long.tsv"], 0, "a text is longer than 8 tokens", "a target is longer than 8 tokens"),
         )
     ):
-        assert main([*given, *asked, f"--output-dir={tmp_path}/run-{number}"]) == code
+        assert main([*given, *arguments, f"--output-dir={tmp_path}/run-{number}"]) == code
         shown = capsys.readouterr().err
-        assert all(words in shown for words in told), shown
+        assert all(words in shown for words in expected), shown
 
 
-def test_what_does_not_fit_is_told(files, capsys):
-    for asked, told in (
+def test_what_does_not_fit_is_reported(files, capsys):
+    for arguments, expected in (
         (["--data.train.source=x"], "a file for each column; got {'source': 'x'}"),
         (
             ["--data.train.source=x", "--data.train.target=y", "--data.format=txt"],
             "data.format is not for files of plain",
         ),
     ):
-        given = ["--model=new:transformer", "--tokenizer=new:words", "--output-dir=run", *asked]
+        given = ["--model=new:transformer", "--tokenizer=new:words", "--output-dir=run", *arguments]
         assert main(["train", "translation", *given]) == 1
-        assert told in capsys.readouterr().err
+        assert expected in capsys.readouterr().err
     again = ["--model=run", "--tokenizer=new:words", "--data=x.tsv", "--output-dir=again"]
     assert main(["train", "translation", *again]) == 1
-    assert "new:words gives words other numbers than run knows" in capsys.readouterr().err
+    assert "new:words gives tokens other ids than run has" in capsys.readouterr().err
     lines = ["--model=new:bert", "--tokenizer=new:words", "--target-tokenizer=new:words", f"--data={files}/train.src"]
     assert main(["train", "masked-language-modeling", *lines, "--data.format=txt", f"--output-dir={files}/run"]) == 1
     assert "target_tokenizer is for tasks that write other texts" in capsys.readouterr().err

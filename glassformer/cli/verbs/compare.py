@@ -46,8 +46,8 @@ def compare(
         set: A field for all recipes; --FIELD=VALUE is the same.
         json: Print the comparison as JSON.
     """
-    from ...train.distributed import speaks
-    from ...train.recipes.recipe import make_recipe, put_all
+    from ...train.distributed import is_main_process
+    from ...train.recipes.recipe import make_recipe, set_fields
     from ...train.recipes.recipe_text import read_recipe
     from ...train.reporting.compare_runs import Stopped, write_comparison
     from ...train.reporting.compare_runs import compare as run
@@ -63,14 +63,14 @@ def compare(
     for name, path in zip(names, recipes, strict=True):
         for variant in variants(meant_for(name, vary, names)):
             values = read_recipe(Path(path))
-            put_all(values, [*set, *variant, f"output_dir={output_dir}"])
+            set_fields(values, [*set, *variant, f"output_dir={output_dir}"])
             read[", ".join([name, *map(last_name, variant)])] = make_recipe(values, path)
     try:
         comparison = run(read, seeds, Path(output_dir))
     except Stopped as stop:
         print(f"stopped by {stop}; the same command goes on")
         return STOPPED.get(str(stop), 1)
-    if not speaks():
+    if not is_main_process():
         return 0
     write_comparison(comparison, Path(output_dir))
     if json:
@@ -123,10 +123,10 @@ def last_name(setting: str) -> str:
 
 
 def show(comparison, folder: Path) -> None:
-    from ...train.reporting.run_comparison_page import in_words, length_rows, signed
+    from ...train.reporting.run_comparison_page import format_difference, format_spread, length_rows
     from ...train.reporting.run_log import duration
 
-    metrics, main = comparison.of_all_rows, comparison.main_metric
+    metrics, main = comparison.overall_metrics, comparison.main_metric
     header = (*comparison.headings, *metrics, f"{main} difference", "time", "tokens", "trained parameters")
     rows = []
     for outcome in comparison.outcomes:
@@ -135,8 +135,8 @@ def show(comparison, folder: Path) -> None:
         rows.append(
             (
                 *comparison.cells(outcome),
-                *(in_words(outcome.metrics[name]) for name in metrics),
-                "" if is_first else signed(comparison.difference(outcome, main)),
+                *(format_spread(outcome.metrics[name]) for name in metrics),
+                "" if is_first else format_difference(comparison.difference(outcome, main)),
                 duration(found["seconds"]),
                 f"{found['tokens']:,.0f}",
                 f"{found['trained_parameters']:,.0f}",

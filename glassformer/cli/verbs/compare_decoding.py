@@ -96,7 +96,7 @@ def run(comparison: Comparison, model: PreTrainedModel, tokenizer: PreTrainedTok
     """Let every strategy write, and measure what it wrote."""
     from ...generate.conditioning import condition
     from ...generate.writing import Writer
-    from ...tasks.progress import watched
+    from ...tasks.progress import show_progress
 
     rows = [condition(tokenizer, text, split_special_tokens=split) for text in comparison.prompts]
     batches = [rows[first : first + BATCH] for first in range(0, len(rows), BATCH)]
@@ -114,7 +114,7 @@ def run(comparison: Comparison, model: PreTrainedModel, tokenizer: PreTrainedTok
                 yield outcome.name
             outcome.measure(model, set(tokenizer.all_special_ids))
 
-    for _ in watched(steps(), len(batches) * len(comparison.outcomes), None, "batches"):
+    for _ in show_progress(steps(), len(batches) * len(comparison.outcomes), None, "batches"):
         pass
 
 

@@ -14,7 +14,7 @@ from ..rows.input_rows import RowInput, answered, count_of, items_of
 
 if TYPE_CHECKING:
     from ...data.readers import Rows
-    from ...tasks.sentences.sentence_embedding import Embedding
+    from ...tasks.sentences.sentence_embedding import EmbeddingTask
     from ...tasks.sentences.sentence_encoder import SentenceEncoder
 
 log = logging.getLogger("glassformer")
@@ -92,11 +92,11 @@ def load(model: str, device: str | None, dtype: str = "float32") -> SentenceEnco
     return encoder if device is None else encoder.to(read_device(device))
 
 
-def task_of(encoder: SentenceEncoder, prompt_name: str | None) -> Embedding:
+def task_of(encoder: SentenceEncoder, prompt_name: str | None) -> EmbeddingTask:
     """Texts to vectors as `encoder.encode` makes them: a text that is too long is cut, with a warning."""
-    from ...tasks.sentences.sentence_embedding import Embedding
+    from ...tasks.sentences.sentence_embedding import EmbeddingTask
 
-    return Embedding(encoder, prompt=encoder.prompt(prompt_name, None))
+    return EmbeddingTask(encoder, prompt=encoder.prompt(prompt_name, None))
 
 
 def print_vectors(
@@ -114,7 +114,7 @@ def print_vectors(
 
 
 def write_vectors(
-    task: Embedding, rows: Rows, output: str, about: dict[str, Any], restart: bool, budget: int | None
+    task: EmbeddingTask, rows: Rows, output: str, about: dict[str, Any], restart: bool, budget: int | None
 ) -> dict[str, Any]:
     """Write the vectors of all rows to a file, behind those that a run before has left."""
     from ..rows.npy_file import START, complete, complete_vectors
@@ -136,12 +136,12 @@ def write_vectors(
 
 
 def append_all(
-    file: BinaryIO, task: Embedding, rows: Rows, first: int, normalize: bool, budget: int | None
+    file: BinaryIO, task: EmbeddingTask, rows: Rows, first: int, normalize: bool, budget: int | None
 ) -> tuple[int, str]:
     """Write the vectors of the rows from number `first` on; how many texts were cut, and the place of the first."""
     import torch.nn.functional as F
 
-    from ...tasks.progress import watched
+    from ...tasks.progress import show_progress
     from ..rows.npy_file import append
 
     items = items_of(rows)
@@ -151,7 +151,7 @@ def append_all(
     found = answered(task, items, refuse, first=first, budget=budget)
     waiting, cut, first_cut, due = [], 0, "", time.monotonic() + WRITTEN
     try:
-        for _, row, each in watched(found, count_of(rows), True, "embed", first):
+        for _, row, each in show_progress(found, count_of(rows), True, "embed", first):
             waiting.append(F.normalize(each.vector, dim=-1) if normalize else each.vector)
             if each.truncated:
                 cut, first_cut = cut + 1, first_cut or row.place

@@ -45,7 +45,7 @@ def evaluate(
         json: Print JSON.
     """
     from ...data.parallel_text import read_parallel
-    from ...tasks.registry import task_class
+    from ...tasks.task_registry import task_class
     from ...train.evaluation import evaluate as measure
 
     kind = task_class(task)

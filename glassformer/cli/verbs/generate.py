@@ -246,14 +246,14 @@ def write_all(
     writer: Writer, prompts: Iterator[tuple[str, list[int]]], batch_size: int
 ) -> Iterator[tuple[str, Written]]:
     """Every prompt with each of its texts, in order, a batch at a time."""
-    from ...tasks.progress import watched
+    from ...tasks.progress import show_progress
 
     def write() -> Iterator[tuple[str, list[Written]]]:
         while batch := list(itertools.islice(prompts, batch_size)):
             texts, rows = zip(*batch, strict=True)
             yield from zip(texts, writer.write(rows), strict=True)
 
-    for text, several in watched(write(), None, False if sys.stdout.isatty() else None, "prompts"):
+    for text, several in show_progress(write(), None, False if sys.stdout.isatty() else None, "prompts"):
         for written in several:
             yield text, written
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from ...errors import DataError, InputError, refuse_unknown
-from ...tasks.registry import task_class, task_names
+from ...tasks.task_registry import task_class, task_names
 from ..output.answer_table import print_answers
 from ..output.terminal import counted, print_json
 from ..rows.input_rows import RowFormat, RowInput, answered, count_of, items_of
@@ -245,10 +245,10 @@ class Job:
     def lines(
         self, items: Iterator[Row | DataError], first: int, show: bool | None, total: int | None
     ) -> Iterator[str]:
-        from ...tasks.progress import watched
+        from ...tasks.progress import show_progress
 
         found = answered(self.worker, items, self.bad, first=first, budget=self.budget)
-        for number, row, answer in watched(found, total, show, self.worker.name, first):
+        for number, row, answer in show_progress(found, total, show, self.worker.name, first):
             self.count += 1
             yield json_line(number, answer, **({"id": row["id"]} if "id" in row else {}))
 

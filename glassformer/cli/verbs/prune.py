@@ -69,7 +69,7 @@ def prune(
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(f"--output {output} exists and is not empty")
     from ...explain.analysis import head_importance as importance
-    from ...tasks.registry import task_class
+    from ...tasks.task_registry import task_class
     from ...train.checkpoint import write_model
 
     kind = task_class(task)

@@ -50,16 +50,16 @@ def train(
         check_resume: Prove that resuming is exact: train six steps with and without a break, and compare every bit.
         json: Print the result as JSON.
     """
-    from ...train.recipes.recipe import fill_in, make_recipe, put_all
+    from ...train.recipes.recipe import fill_placeholders, make_recipe, set_fields
     from ...train.recipes.recipe_text import as_toml, read_recipe
 
     is_file = what.endswith(".toml")
     if not is_file and Path(f"{what}.toml").exists():
         raise InputError(f"there is no task {what!r}; the recipe is called {what}.toml")
     values = read_recipe(Path(what)) if is_file else {"task": what}
-    put_all(values, set)
+    set_fields(values, set)
     if print_config:
-        fill_in(values)
+        fill_placeholders(values)
     recipe = make_recipe(values, what if is_file else "the command line")
     if print_config:
         print(as_toml(recipe), end="")
@@ -67,13 +67,13 @@ def train(
     if check_resume:
         return prove(recipe, json)
 
-    from ...train.checkpoint import refuse_used
-    from ...train.recipes.build import build
+    from ...train.checkpoint import refuse_used_folder
+    from ...train.recipes.build_trainer import build_trainer
 
-    refuse_used(Path(recipe.train.output_dir), resume)  # before rows and weights are read
-    trainer = build(recipe)
+    refuse_used_folder(Path(recipe.train.output_dir), resume)  # before rows and weights are read
+    trainer = build_trainer(recipe)
     result = trainer.train(resume=resume)
-    if not trainer.ranks.leads:
+    if not trainer.process_group.is_main:
         return STOPPED.get(result.stopped_by or "", 0)
     if json:
         print_json(vars(result))
@@ -97,19 +97,19 @@ def report_end(result: TrainResult, folder: str) -> None:
 
 
 def prove(recipe, json: bool) -> int:
-    from ...train.distributed import speaks
+    from ...train.distributed import is_main_process
     from ...train.recipes.check_resume import check_resume
 
     proof = check_resume(recipe)
-    if not speaks():
+    if not is_main_process():
         return 1 if proof.differing else 0
     if json:
         print_json(vars(proof))
     elif proof.differing:
-        print(f"NOT exact: {', '.join(proof.differing[:8])} differ after a break at step {proof.broken_at}")
+        print(f"NOT exact: {', '.join(proof.differing[:8])} differ after a break at step {proof.resumed_at}")
     else:
         print(
-            f"exact: {proof.steps} steps, and {proof.steps} with a break after {proof.broken_at}, give "
+            f"exact: {proof.steps} steps, and {proof.steps} with a break after {proof.resumed_at}, give "
             f"{proof.compared} tensors that are equal in every bit"
         )
     return 1 if proof.differing else 0

@@ -10,7 +10,7 @@ from torch import Tensor
 from ...errors import InputError, nearest
 from ...models.seq2seq import Seq2SeqModel
 from ...tasks.generation.text_to_text import TextToText
-from ...tasks.inference import evaluating
+from ...tasks.inference import eval_mode
 from ..reading import readable_tokens
 
 KINDS = {
@@ -68,7 +68,7 @@ def align(task: TextToText, text: str) -> Alignment:
     """
     model, (example,) = task.model, task.encode(task.read(text))
     batch = task.collate([example]).to(model.device)
-    with evaluating(model), torch.inference_mode():
+    with eval_mode(model), torch.inference_mode():
         tokens, _ = task.forward(batch)[0][0]
         begun = [model.start_token(), *tokens[:-1]]
         seen = Seq2SeqModel.forward(
@@ -84,7 +84,7 @@ def align(task: TextToText, text: str) -> Alignment:
     kinds = (seen.cross_attentions, seen.encoder_attentions, seen.decoder_attentions)
     return Alignment(
         text,
-        task.spell(tokens),
+        task.decode_target(tokens),
         readable_tokens(task.tokenizer, example.encoded.ids()),
         readable_tokens(task.target_tokenizer, begun),
         readable_tokens(task.target_tokenizer, tokens),

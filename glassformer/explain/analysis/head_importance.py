@@ -14,11 +14,11 @@ from torch import Tensor
 
 from ...errors import InputError, nearest
 from ...models.base import PreTrainedModel
-from ...tasks.inference import evaluating
-from ...tasks.progress import watched
+from ...tasks.inference import eval_mode
+from ...tasks.progress import show_progress
 from ...tasks.task import Task
 from ...train.batches import Batches
-from ...train.evaluation import evaluate, summed
+from ...train.evaluation import evaluate, summed_loss
 from ..addressing import CROSS, SELF, heads_of, layers_of
 from ..patch import patched
 
@@ -72,22 +72,22 @@ def head_importance(
         raise InputError(f"{type(task.model).__name__} has no attention heads")
     if method == "gradient":
         return by_gradient(task, rows)
-    before = summed(task, rows, TOKENS, None)
+    before = summed_loss(task, rows, TOKENS, None)
     found, heads = {}, all_heads(task.model)
-    for head in watched(heads, len(heads), progress, "ablation", unit="heads"):
+    for head in show_progress(heads, len(heads), progress, "ablation", unit="heads"):
         with without(task.model, [head]):
-            found[head] = (summed(task, rows, TOKENS, None)["loss"] - before["loss"]) / before["targets"]
+            found[head] = (summed_loss(task, rows, TOKENS, None)["loss"] - before["loss"]) / before["targets"]
     return found
 
 
 def by_gradient(task: Task, rows: Sequence[Any]) -> dict[Head, float]:
-    heads, batches = all_heads(task.model), Batches(task, rows, tokens=TOKENS)
+    heads, batches = all_heads(task.model), Batches(task, rows, max_tokens=TOKENS)
     total, targets = torch.zeros(len(heads), dtype=torch.float64), 0
     for step in batches.plan(0):
         for numbers in step:
             batch = batches.collate(numbers)
             factors = torch.ones(len(heads), device=task.model.device, requires_grad=True)
-            with evaluating(task.trainable), torch.enable_grad(), patched(task.model, **plan_of(heads, factors)):
+            with eval_mode(task.trainable), torch.enable_grad(), patched(task.model, **plan_of(heads, factors)):
                 loss = task.loss(task.trainable, batch.to(task.model.device), reduction="sum")
             (gradient,) = torch.autograd.grad(loss, factors)
             total += gradient.abs().double().cpu()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ...checkpoints.files import write_atomically
 from ...models.transformer_layers import EncoderLayer
-from ...train.reporting.report import curves, legend_entry, page
+from ...train.reporting.run_report import curves, legend_entry, page
 from ..pages.image_files import checked_path, pyplot, save
 
 WIDTH, HEADS, KERNEL = 256, 4, 3

@@ -1,1 +1,1 @@
-"""Tasks whose answer is a text that the model generates."""
+"""Tasks that answer with generated text."""

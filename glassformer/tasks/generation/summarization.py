@@ -1,4 +1,4 @@
-"""summarization: the same in few words."""
+"""summarization: a short version of a text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .text_to_text import TextToText
 
 
 class Summarization(TextToText):
-    """What does a long text say, in short?
+    """Summarize texts.
 
     >>> pipe = pipeline("summarization", model="./summaries/")                         # doctest: +SKIP
     >>> pipe("Once upon a time ...", max_new_tokens=40)                               # doctest: +SKIP
@@ -18,7 +18,7 @@ class Summarization(TextToText):
 
     name = "summarization"
     answer_key = "summary_text"
-    metrics = ("rouge1", "rouge2", "rougeL")
+    metric_names = ("rouge1", "rouge2", "rougeL")
 
-    def judge(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    def score_texts(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         return rouge(predictions, references)

@@ -1,4 +1,4 @@
-"""text-generation: how does a text go on?"""
+"""text-generation: the continuation of a text, and language modeling on plain text."""
 
 from __future__ import annotations
 
@@ -18,46 +18,44 @@ from ...models.base import PreTrainedModel
 from ...nn.loss import IGNORED, recalled, sampled_word_loss, summed_label_loss
 from ...text.base.encoding_options import between, check_whole_number
 from ...text.tokenizer import PreTrainedTokenizer
-from ..batch import Batch, Example, Ids, rows_at
+from ..batch import Batch, EncodedIds, Example, vectors_at
 from ..inputs import Columns, Row
-from ..language_modeling.plain_text import DocumentOptions, begins_document, read_corpus, read_documents
+from ..language_modeling.plain_text import DocumentOptions, read_corpus, read_documents, row_starts_document
 from ..metrics import perplexity
 from ..objectives import LOSS
-from ..task_options import some, switch
-from ..truncation import least
+from ..task_options import check_at_least, check_bool
+from ..truncation import smallest
 from .generation_task import GenerationTask, GenerationTaskOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextGenerationOptions(GenerationTaskOptions, DocumentOptions):
-    """What is done with prompts and texts."""
+    """Options for prompts, and for plain text in training and evaluation."""
 
-    context: int | None = None  # tokens that are learnt from at once; longer documents are cut. None: the model's limit
-    line_end: str = ""  # what ends every row in training, such as "<eos>"
-    document_end: str = ""  # what ends every document in training, such as "<|endoftext|>"
-    overlap: int = 0  # when judged: tokens of a document that a piece sees again, as context for those it predicts
-    sampled_words: int | None = None  # in training, compare with so many words of the vocabulary instead of all
-    recall: float = 0.0  # when judged: how much of a prediction is what followed like places earlier in the piece
-    recall_sharpness: float = 1.0  # how alike they must be
-    return_full_text: bool = True  # the prompt too
-    return_tensors: bool = False  # the tokens in place of the text
-    label: str | None = None  # of a model that was trained with control tokens
+    context: int | None = None  # block size in tokens; longer documents are split. None: the model's limit
+    line_end: str = ""  # appended to every row in training, such as "<eos>"
+    document_end: str = ""  # appended to every document in training, such as "<|endoftext|>"
+    overlap: int = 0  # in evaluation: tokens of the previous block that a block reads again as context
+    sampled_words: int | None = None  # in training: the size of the sampled softmax, None for the full vocabulary
+    recall: float = 0.0  # in evaluation: the weight of a continuous cache over the block in each prediction
+    recall_sharpness: float = 1.0  # the scale of similarities in that cache
+    return_full_text: bool = True  # with the prompt
+    return_tensors: bool = False  # token ids instead of text
+    label: str | None = None  # for models trained with control tokens
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole_number("context", self.context, 1)
-        some("overlap", self.overlap, 0)
+        check_at_least("overlap", self.overlap, 0)
         check_whole_number("sampled_words", self.sampled_words, 2)
         between("recall", self.recall, 0.0, 1.0)
         between("recall_sharpness", self.recall_sharpness, 0.0)
-        switch("return_full_text", self.return_full_text)
-        switch("return_tensors", self.return_tensors)
+        check_bool("return_full_text", self.return_full_text)
+        check_bool("return_tensors", self.return_tensors)
 
 
 class TextGeneration(GenerationTask):
-    """How does the text go on?
-
-    What the checkpoint's `task_specific_params` say of text-generation counts unless a call says otherwise.
+    """Continue texts.
 
     >>> pipe = pipeline("text-generation", model="./gpt2-chinese/")            # doctest: +SKIP
     >>> pipe("明月几时有", max_new_tokens=20, do_sample=True)                    # doctest: +SKIP
@@ -74,10 +72,10 @@ class TextGeneration(GenerationTask):
         super().__init__(model, tokenizer, **options)
 
     @property
-    def smooths_labels(self) -> bool:
+    def supports_label_smoothing(self) -> bool:
         return self.options.sampled_words is None
 
-    chooses_labels = smooths_labels
+    supports_distillation = supports_label_smoothing
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -90,20 +88,20 @@ class TextGeneration(GenerationTask):
             options.label,
             split_special_tokens=options.split_special_tokens,
         )
-        return [Example(Ids(ids), {"labels": [*ids[1:], IGNORED]})]  # the word after each
+        return [Example(EncodedIds(ids), {"labels": [*ids[1:], IGNORED]})]  # the next token of each
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> list[dict[str, Any]]:
         prompt = examples[0].encoded.ids()
-        return [self.tell(row["text"], prompt, tokens, reason) for tokens, reason in outputs[0]]
+        return [self.format_sequence(row["text"], prompt, tokens) for tokens, _ in outputs[0]]
 
-    def tell(self, text: str, prompt: list[int], tokens: list[int], reason: str) -> dict[str, Any]:
+    def format_sequence(self, text: str, prompt: list[int], tokens: list[int]) -> dict[str, Any]:
         options = self.options
         if options.return_tensors:
             return {"generated_token_ids": prompt + tokens if options.return_full_text else tokens}
-        before, whole = (self.decode(ids) for ids in (prompt, prompt + tokens))
-        new = whole[len(before) :] if whole.startswith(before) else self.decode(tokens)
+        before, complete = (self.decode(ids) for ids in (prompt, prompt + tokens))
+        new = complete[len(before) :] if complete.startswith(before) else self.decode(tokens)
         return {"generated_text": (options.prefix or "") + text + new if options.return_full_text else new}
 
     def decode(self, ids: list[int]) -> str:
@@ -112,23 +110,23 @@ class TextGeneration(GenerationTask):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def pieces(self, rows: Sequence[Any], learning: bool = True) -> Pieces:
-        """Documents in pieces of the context's length; when judged, a piece may see words of the one before it."""
+    def prepare_rows(self, rows: Sequence[Any], training: bool = True) -> Pieces:
+        """Documents in blocks of the context's length; in evaluation a block may read tokens of the one before it."""
         options = self.options
-        context = least(self.limit, options.context)
+        context = smallest(self.limit, options.context)
         texts, numbers, names = read_documents(self, rows)
-        corpus = read_corpus(self, self.framed(texts, numbers), numbers)
-        table = pack(corpus.bounds, context, 0 if learning else min(options.overlap, context - 1))
+        corpus = read_corpus(self, self.add_markers(texts, numbers), numbers)
+        table = pack(corpus.bounds, context, 0 if training else min(options.overlap, context - 1))
         return Pieces(corpus, table, (table[:, 1] - table[:, 0]).tolist(), names)
 
-    def may_begin(self, row: Any) -> bool:
-        return begins_document(self, row)
+    def starts_document(self, row: Any) -> bool:
+        return row_starts_document(self, row)
 
-    def framed(self, texts: Sequence[str], numbers: Sequence[int]) -> list[str]:
-        """Lines with what stands before every document, and at the end of lines and documents."""
+    def add_markers(self, texts: Sequence[str], numbers: Sequence[int]) -> list[str]:
+        """Lines with the label and prefix before every document, and the ends of lines and documents."""
         options = self.options
         if options.label is not None and options.split_special_tokens:
-            raise InputError("label puts a special token before every text, and split_special_tokens knows none")
+            raise InputError("label puts a special token before every text, and split_special_tokens disables them")
         before = (
             "" if options.label is None else self.tokenizer.ids_to_tokens[control_token(self.tokenizer, options.label)]
         )
@@ -141,49 +139,49 @@ class TextGeneration(GenerationTask):
                 found[line] += options.document_end
         return found
 
-    def learn_from(self, row: Piece, seed: Sequence[int]) -> list[Example]:
+    def training_examples(self, row: Piece, seed: Sequence[int]) -> list[Example]:
         ids = row.corpus.ids[row.first : row.last + 1].tolist()
-        return [Example(Ids(ids[:-1]), {"labels": [IGNORED] * row.seen + ids[row.seen + 1 :]})]
+        return [Example(EncodedIds(ids[:-1]), {"labels": [IGNORED] * row.seen + ids[row.seen + 1 :]})]
 
     def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The loss itself where words are sampled or recalled, a number; else the scores of the next words."""
-        few = self.options.sampled_words
-        if few is not None and model.training:
-            return sampled_word_loss(
-                self.learnt_rows(model, batch), model.get_output_embeddings(), following(batch), few
-            )
+        """The logits of the next tokens; with a sampled softmax or a continuous cache the summed loss, a number."""
+        size = self.options.sampled_words
+        if size is not None and model.training:
+            states, scorer = self.target_states(model, batch), model.get_output_embeddings()
+            return sampled_word_loss(states, scorer, next_tokens(batch), size)
         if self.options.recall and not model.training:
-            return self.recalling_loss(model, batch)
-        return model.word_logits(self.learnt_rows(model, batch))  # targets V
+            return self.cache_loss(model, batch)
+        return model.word_logits(self.target_states(model, batch))  # targets V
 
-    def recalling_loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The loss of the model's prediction mixed with what it recalls of the piece that it is reading."""
+    def cache_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The loss of predictions that are mixed with a continuous cache over the block."""
         body, labels = model.base_model.encode(**batch.inputs, use_cache=False), batch.labels["labels"]
-        states, learnt = body.layout.unpack(body.rows), labels != IGNORED  # B T C, B T
-        words = torch.where(learnt, labels, batch.inputs["input_ids"].roll(-1, dims=1))  # that follow: B T
-        told = model.word_logits(states[learnt]).softmax(-1).gather(1, words[learnt][:, None])[:, 0]  # targets
-        memory = recalled(states, words, self.options.recall_sharpness)[learnt]
-        return -torch.lerp(told, memory, self.options.recall).log().sum()
+        states, is_target = body.layout.unpack(body.rows), labels != IGNORED  # B T C, B T
+        following = torch.where(is_target, labels, batch.inputs["input_ids"].roll(-1, dims=1))  # B T
+        probabilities = model.word_logits(states[is_target]).softmax(-1)  # targets V
+        predicted = probabilities.gather(1, following[is_target][:, None])[:, 0]  # targets
+        cached = recalled(states, following, self.options.recall_sharpness)[is_target]
+        return -torch.lerp(predicted, cached, self.options.recall).log().sum()
 
-    def learnt_rows(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The vectors after which a word follows, in the order of the batch: no others are scored."""
+    def target_states(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The hidden states that predict a target, in the order of the batch: no other logits are computed."""
         body = model.base_model.encode(**batch.inputs, use_cache=False)
-        return rows_at(body, batch.labels["labels"] != IGNORED)[0]
+        return vectors_at(body, batch.labels["labels"] != IGNORED)[0]
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         if logits.dim() == 0:
             return logits
-        return summed_label_loss(logits, following(batch), label_smoothing=self.label_smoothing)
+        return summed_label_loss(logits, next_tokens(batch), label_smoothing=self.label_smoothing)
 
     @property
-    def rate_names(self) -> tuple[str, ...]:
+    def mean_metric_names(self) -> tuple[str, ...]:
         return ("perplexity",)
 
-    def rates(self, means: Mapping[str, float]) -> dict[str, float]:
+    def mean_metrics(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"perplexity": perplexity(means[LOSS])}
 
 
-def following(batch: Batch) -> Tensor:
-    """The words to be predicted, one after the other."""
+def next_tokens(batch: Batch) -> Tensor:
+    """The target tokens in the order of the batch."""
     labels = batch.labels["labels"]
     return labels[labels != IGNORED]

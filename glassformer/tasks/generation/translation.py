@@ -1,41 +1,38 @@
-"""translation: the same in another language."""
+"""translation: a text in another language."""
 
 from __future__ import annotations
 
 import importlib.util
-import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import spelt
 from ...text.base.encoding_options import one_of
-from ..metrics import exact_match, machine_translation
-from ..task_options import switch
+from ..metrics import exact_match, translation_scores
+from ..task_options import check_bool
 from .text_to_text import TextToText, TextToTextOptions
 
-log = logging.getLogger("glassformer")
-
 TOKENIZERS = ("13a", "zh", "char", "intl", "none")
-AT_SPACES = ("13a", "intl")
-CHARACTER = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")  # of Chinese and Japanese
+SPACE_TOKENIZERS = ("13a", "intl")  # which split at spaces
+CHINESE_OR_JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions(TextToTextOptions):
-    """How BLEU cuts texts into words, beside what all such tasks can be asked for."""
+    """How BLEU tokenizes texts, beside the options of all text-to-text tasks."""
 
-    bleu_tokenize: str = "13a"  # "zh" for Chinese targets, "none" for texts that are cut already
+    bleu_tokenize: str = "13a"  # "zh" for Chinese targets, "none" for texts that are tokenized already
     bleu_lowercase: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("bleu_tokenize", self.bleu_tokenize, TOKENIZERS)
-        switch("bleu_lowercase", self.bleu_lowercase)
+        check_bool("bleu_lowercase", self.bleu_lowercase)
 
 
 class Translation(TextToText):
-    """What is this in another language?
+    """Translate texts.
 
     >>> pipe = pipeline("translation", model="./de-en/", num_beams=5)                 # doctest: +SKIP
     >>> pipe("Ein Hund schläft.")                                                     # doctest: +SKIP
@@ -47,30 +44,29 @@ class Translation(TextToText):
     answer_key = "translation_text"
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """BLEU and chrF need the extra `translation`; without it only whole sentences that are right are counted."""
-        known = importlib.util.find_spec("sacrebleu") is not None
-        return ("bleu", "chrf", "exact_match") if known else ("exact_match",)
+    def metric_names(self) -> tuple[str, ...]:
+        """BLEU and chrF need the extra `translation`; without it only exact matches are counted."""
+        is_installed = importlib.util.find_spec("sacrebleu") is not None
+        return ("bleu", "chrf", "exact_match") if is_installed else ("exact_match",)
 
-    def judge(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    def score_texts(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         found = exact_match(predictions, references)
-        if "bleu" not in self.metrics:
+        if "bleu" not in self.metric_names:
             return found
         options = self.options
-        judged = machine_translation(predictions, references, options.bleu_tokenize, options.bleu_lowercase)
-        return {**judged, **found}
+        scores = translation_scores(predictions, references, options.bleu_tokenize, options.bleu_lowercase)
+        return {**scores, **found}
 
-    def metric(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-        self.warn_of_characters(references)
-        return super().metric(predictions, references)
+    def compute_metrics(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        self.warn_without_spaces(references)
+        return super().compute_metrics(predictions, references)
 
-    def warn_of_characters(self, references: Sequence[str]) -> None:
-        """Say once that BLEU finds no words in what is written without spaces, where it is asked to cut at these."""
-        how = self.options.bleu_tokenize
-        if how not in AT_SPACES or "bleu" not in self.metrics or "characters" in self.kept:
+    def warn_without_spaces(self, references: Sequence[str]) -> None:
+        """Warn that BLEU splits texts at spaces and the references have none."""
+        tokenize = self.options.bleu_tokenize
+        if tokenize not in SPACE_TOKENIZERS or "bleu" not in self.metric_names:
             return
-        letters = "".join(references)
-        if len(CHARACTER.findall(letters)) * 3 > len(letters):
-            self.kept["characters"] = True
-            cut = spelt("option", "bleu_tokenize", "zh")
-            log.warning("BLEU takes what has no spaces for one word; %s cuts Chinese into characters, got %s", cut, how)
+        text = "".join(references)
+        if len(CHINESE_OR_JAPANESE.findall(text)) * 3 > len(text):
+            message = "BLEU takes text without spaces for one word; %s splits Chinese into characters, got %s"
+            self.warn_once("no spaces", message, spelt("option", "bleu_tokenize", "zh"), tokenize)

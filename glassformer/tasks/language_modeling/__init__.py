@@ -1,1 +1,1 @@
-"""Language models of hidden words: filling masks, and learning to fill them from plain text."""
+"""Masked language models: filling masks, and training on plain text to fill them."""

@@ -1,4 +1,4 @@
-"""masked-language-modeling: learn a language from plain text, by guessing hidden words of it."""
+"""masked-language-modeling: training on plain text in which tokens are masked."""
 
 from __future__ import annotations
 
@@ -13,38 +13,37 @@ from ...data.document_corpus import Corpus, Piece, Pieces
 from ...data.masking import continues_word, mask_tokens, plain_words
 from ...data.packing import chop
 from ...errors import InputError, spelt
-from ...nn.loss import summed_label_loss
-from ..batch import Batch, Example, Ids
+from ..batch import Batch, EncodedIds, Example
 from ..inputs import Columns
 from ..metrics import perplexity
 from ..objectives import LOSS
-from ..task_options import switch
+from ..task_options import check_bool
 from .fill_mask import FillMask, FillMaskOptions
-from .plain_text import DocumentOptions, begins_document, make_segmenter, read_corpus, read_documents
+from .plain_text import DocumentOptions, make_segmenter, read_corpus, read_documents, row_starts_document
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModelingOptions(FillMaskOptions, DocumentOptions):
     mask_fraction: float = 0.15  # of all tokens
-    mask_whole_words: bool = False  # all pieces of a word or none
-    words: Any = None  # what whole words are where no spaces tell: "spaces", a file of words, or a function
+    mask_whole_words: bool = False  # all tokens of a word or none
+    words: Any = None  # how texts without spaces are segmented into words: "spaces", a file of words, or a function
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        switch("mask_whole_words", self.mask_whole_words)
+        check_bool("mask_whole_words", self.mask_whole_words)
         if isinstance(self.mask_fraction, bool) or not isinstance(self.mask_fraction, float | int):
             raise InputError(f"mask_fraction must be a number, got {self.mask_fraction!r}")
         if not 0 < self.mask_fraction < 1:
             raise InputError(f"mask_fraction must be between 0 and 1, got {self.mask_fraction}")
         if self.words is not None and not self.mask_whole_words:
-            raise InputError("words tells what whole words are, and is for mask_whole_words=True")
+            raise InputError("words segments texts for mask_whole_words=True, which is not set")
 
 
 class MaskedLanguageModeling(FillMask):
-    """Learns from plain text which words fit; what it has learnt it answers like fill-mask.
+    """Train a masked language model on plain text; it answers like fill-mask.
 
-    15 % of the tokens are chosen; of these 80 % are hidden, 10 % replaced by any other word and 10 % left as they are.
-    They are drawn anew in every epoch, and are always the same when the model is judged.
+    15 % of the tokens are selected; of these 80 % are masked, 10 % replaced by random tokens and 10 % left unchanged.
+    The selection changes in every epoch, and is always the same in evaluation.
 
     >>> task = MaskedLanguageModeling.from_pretrained("./bert-base-chinese/", mask_whole_words=True,
     ...                                               words=lambda text: jieba.lcut(text))          # doctest: +SKIP
@@ -52,46 +51,46 @@ class MaskedLanguageModeling(FillMask):
     """
 
     name = "masked-language-modeling"
-    taught_by = None
+    trained_as = None
     columns = Columns(("text",))
     Options = MaskedLanguageModelingOptions
 
     # --- text to examples --------------------------------------------------------------------------------------
 
-    def pieces(self, rows: Sequence[Any], learning: bool = True) -> Pieces:
-        """Documents in pieces that fit between [CLS] and [SEP]."""
+    def prepare_rows(self, rows: Sequence[Any], training: bool = True) -> Pieces:
+        """Blocks of documents that fit between [CLS] and [SEP]."""
         texts, numbers, names = read_documents(self, rows)
         corpus = read_corpus(self, texts, numbers, make_segmenter(self.options.words))
         around = self.tokenizer.num_special_tokens_to_add()
         table = chop(corpus.bounds, self.limit - around)
         return Pieces(corpus, table, (table[:, 1] - table[:, 0] + around).tolist(), names)
 
-    def may_begin(self, row: Any) -> bool:
-        return begins_document(self, row)
+    def starts_document(self, row: Any) -> bool:
+        return row_starts_document(self, row)
 
-    def learn_from(self, row: Piece, seed: Sequence[int]) -> list[Example]:
-        return [self.hidden(row.corpus, [np.arange(row.first, row.last)], np.random.default_rng(seed), {})]
+    def training_examples(self, row: Piece, seed: Sequence[int]) -> list[Example]:
+        return [self.mask(row.corpus, [np.arange(row.first, row.last)], np.random.default_rng(seed), {})]
 
-    def hidden(
+    def mask(
         self, corpus: Corpus, texts: Sequence[np.ndarray], generator: np.random.Generator, labels: Mapping[str, Any]
     ) -> Example:
-        """One text or two, given as places in the corpus, between special tokens and with words hidden."""
+        """One or two texts, given by their indices in the corpus, between special tokens and with tokens masked."""
         if self.options.whole_words and not self.options.mask_whole_words:
-            asked = spelt("option", "mask_whole_words", True)
-            raise InputError(f"whole_words is about answers; to hide whole words in training pass {asked}")
-        frame = self.tokenizer.template(len(texts) == 2)
-        sizes = [1 if slot.token_id is not None else len(texts[slot.sequence]) for slot in frame]
-        segments = np.repeat([slot.type_id for slot in frame], sizes)
-        allowed = np.repeat([slot.token_id is None for slot in frame], sizes)
+            option = spelt("option", "mask_whole_words", True)
+            raise InputError(f"whole_words is about answers; to mask whole words in training pass {option}")
+        template = self.tokenizer.template(len(texts) == 2)
+        sizes = [1 if slot.token_id is not None else len(texts[slot.sequence]) for slot in template]
+        segments = np.repeat([slot.type_id for slot in template], sizes)
+        allowed = np.repeat([slot.token_id is None for slot in template], sizes)
         ids = np.concatenate(
-            [[slot.token_id] if slot.token_id is not None else corpus.ids[texts[slot.sequence]] for slot in frame]
+            [[slot.token_id] if slot.token_id is not None else corpus.ids[texts[slot.sequence]] for slot in template]
         ).astype(np.int64)
         begins = None
         if self.options.mask_whole_words:
             begins = ~self.vocabulary["continues"][ids]
             if corpus.begins is not None:
                 begins[allowed] = corpus.begins[np.concatenate(texts)]
-        read, targets = mask_tokens(
+        inputs, targets = mask_tokens(
             ids,
             generator,
             mask_id=self.mask_id,
@@ -100,41 +99,40 @@ class MaskedLanguageModeling(FillMask):
             begins=begins,
             fraction=self.options.mask_fraction,
         )
-        return Example(Ids(read.tolist(), segments.tolist()), {"labels": targets.tolist(), **labels})
+        return Example(EncodedIds(inputs.tolist(), segments.tolist()), {"labels": targets.tolist(), **labels})
 
     @property
     def vocabulary(self) -> dict[str, np.ndarray]:
-        """Of every id, whether it is special and whether it goes on a word; and the ids that may replace another."""
-        if "vocabulary" not in self.kept:
-            known, special = self.tokenizer.get_vocab(), self.tokenizer.all_special_ids
-            is_special = np.zeros(max(known.values()) + 1, dtype=bool)
+        """For every id whether it is special and whether it continues a word; and the ids of possible replacements."""
+        if "vocabulary" not in self.cache:
+            ids, special = self.tokenizer.get_vocab(), self.tokenizer.all_special_ids
+            is_special = np.zeros(max(ids.values()) + 1, dtype=bool)
             is_special[special] = True
-            self.kept["vocabulary"] = {
+            self.cache["vocabulary"] = {
                 "special": is_special,
-                "continues": continues_word(known),
-                "words": plain_words(known, special),
+                "continues": continues_word(ids),
+                "words": plain_words(ids, special),
             }
-        return self.kept["vocabulary"]
+        return self.cache["vocabulary"]
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def tally(self, outputs: tuple[Tensor, ...], batch: Batch) -> dict[str, tuple[float, int]]:
-        logits, places = outputs
-        words = batch.labels["labels"].flatten()[places]
-        return {LOSS: (float(summed_label_loss(logits.float(), words)), len(words)), **masked_accuracy(logits, words)}
+    def metric_sums(self, outputs: tuple[Tensor, ...], batch: Batch) -> dict[str, tuple[float, int]]:
+        logits, indices = outputs
+        return masked_accuracy(logits, batch.labels["labels"].flatten()[indices])
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         return ()
 
     @property
-    def rate_names(self) -> tuple[str, ...]:
+    def mean_metric_names(self) -> tuple[str, ...]:
         return ("masked_accuracy", "perplexity")
 
-    def rates(self, means: Mapping[str, float]) -> dict[str, float]:
+    def mean_metrics(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"masked_accuracy": means["masked_accuracy"], "perplexity": perplexity(means[LOSS])}
 
 
-def masked_accuracy(logits: Tensor, words: Tensor) -> dict[str, tuple[float, int]]:
-    """How many hidden words have the highest score, of how many."""
-    return {"masked_accuracy": (int((logits.argmax(-1) == words).sum()), len(words))}
+def masked_accuracy(logits: Tensor, targets: Tensor) -> dict[str, tuple[float, int]]:
+    """The number of correctly predicted masked tokens, and of all of them."""
+    return {"masked_accuracy": (int((logits.argmax(-1) == targets).sum()), len(targets))}

@@ -1,4 +1,4 @@
-"""Rows of plain text as documents, for tasks that learn from text itself."""
+"""Rows of plain text as documents, for tasks that are trained on text without labels."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentOptions(TextOptions):
-    """Which rows make a document; nothing is read across its borders."""
+    """Which rows make a document; no example crosses its borders."""
 
     documents: str = "row"  # every row is one, "blank": rows up to an empty one, "file": all rows of a file
-    document_start: str | None = None  # a pattern: the row in which it is found begins a document
+    document_start: str | None = None  # a regular expression: the row in which it is found starts a document
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,14 +39,14 @@ class DocumentOptions(TextOptions):
 
 
 def read_documents(task: TextTask, rows: Iterable[Any]) -> tuple[list[str], list[int], Callable[[int], str]]:
-    """The texts of rows, the number of the document that each belongs to, and where a document came from."""
+    """The texts of rows, the number of the document that each belongs to, and a function that names a document."""
     listed = list(rows)
     texts, files = [], []
     for number, given in enumerate(listed):
         try:
             texts.append(task.read(given)["text"])
         except GlassformerError as error:
-            raise located(error, given, number) from None
+            raise add_location(error, given, number) from None
         files.append(given.file if isinstance(given, FileRow) else "")
     options = task.options
     numbers = document_of_lines(texts, options.documents, options.document_start, files)
@@ -62,8 +62,8 @@ def read_documents(task: TextTask, rows: Iterable[Any]) -> tuple[list[str], list
     return texts, numbers, name
 
 
-def begins_document(task: TextTask, row: Any) -> bool:
-    """Whether a row can be the first of a document; a document of a whole file may be cut anywhere."""
+def row_starts_document(task: TextTask, row: Any) -> bool:
+    """Whether a row can be the first of a document; a document that is a file may be split anywhere."""
     options = task.options
     if options.document_start is not None:
         return re.search(options.document_start, task.read(row)["text"]) is not None
@@ -84,7 +84,7 @@ def read_corpus(
 
 
 def make_segmenter(words: Any) -> Segmenter | None:
-    """How a text is cut into words: at "spaces", with a file that lists words, or by a function of the caller."""
+    """The function that splits a text into words: at "spaces", by a file that lists words, or given by the caller."""
     if words is None or callable(words):
         return words
     if words == "spaces":
@@ -100,8 +100,8 @@ def make_segmenter(words: Any) -> Segmenter | None:
     raise InputError(f"words must be 'spaces', a file with a word in each line or a function, got {describe(words)}")
 
 
-def located(error: GlassformerError, given: Any, number: int) -> GlassformerError:
-    """The same error with the place of the row: its file and line, else its number."""
+def add_location(error: GlassformerError, given: Any, number: int) -> GlassformerError:
+    """The same error with the row's location: its file and line, or its number."""
     if isinstance(given, FileRow):
         return given.fault(str(error))
     return type(error)(f"row {number}: {error}")

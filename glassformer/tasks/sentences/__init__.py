@@ -1,1 +1,1 @@
-"""Sentence vectors: the encoder, how it pools and compares, its files, and the task that trains it."""
+"""Sentence embeddings: the encoder, pooling, similarity, files, search, and the task that trains it."""

@@ -1,4 +1,4 @@
-"""From a vector for each token to one for the text: the steps that come after the model in Sentence-BERT folders."""
+"""Pooling of token vectors to a text's vector, and the layers after it, as in Sentence-BERT folders."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def mean_sqrt_pooling(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def weighted_mean_pooling(states: Tensor, mask: Tensor) -> Tensor:
-    """The mean over real tokens in which later ones count more: the first once, the second twice, ..."""
-    places = torch.arange(1, mask.shape[1] + 1, device=mask.device)
-    return mean_pooling(states, mask * places)
+    """The mean over real tokens, weighted by their positions from 1."""
+    positions = torch.arange(1, mask.shape[1] + 1, device=mask.device)
+    return mean_pooling(states, mask * positions)
 
 
 def max_pooling(states: Tensor, mask: Tensor) -> Tensor:
-    """The largest value of each column."""
+    """The largest value of each component."""
     return states.masked_fill(~mask.bool().unsqueeze(-1), float("-inf")).amax(1)
 
 
@@ -41,13 +41,13 @@ def first_pooling(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def last_pooling(states: Tensor, mask: Tensor) -> Tensor:
-    """The last real token, which in a decoder has seen all others."""
-    places = torch.arange(mask.shape[1], device=mask.device)
-    last = (mask.bool() * places).amax(1)
+    """The last real token, which in a decoder attends to all others."""
+    positions = torch.arange(mask.shape[1], device=mask.device)
+    last = (mask.bool() * positions).amax(1)
     return states[torch.arange(len(states), device=states.device), last]
 
 
-POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # in the order in which several are put side by side
+POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # in the order in which several are concatenated
     "cls": first_pooling,
     "max": max_pooling,
     "mean": mean_pooling,
@@ -58,7 +58,7 @@ POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # in the order in w
 
 
 class Pooling(nn.Module):
-    """Tokens to one vector, in one way or in several side by side."""
+    """Pools token vectors to one vector, by one mode or by several that are concatenated."""
 
     def __init__(self, modes: str | Sequence[str] = "mean", include_prompt: bool = True) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Pooling(nn.Module):
                 raise ConfigError(f"pooling {mode!r} is not one of {', '.join(POOLINGS)}{nearest(str(mode), POOLINGS)}")
 
     def forward(self, states: Tensor, mask: Tensor, prompt_length: int = 0) -> Tensor:
-        """B T C and B T -> B C; where the prompt does not count, its tokens are left out."""
+        """B T C and B T -> B C; the prompt's tokens are left out if `include_prompt` is False."""
         if prompt_length and not self.include_prompt:
             mask = mask.clone()
             mask[:, :prompt_length] = 0
@@ -80,7 +80,7 @@ class Pooling(nn.Module):
 
 
 class Dense(nn.Module):
-    """A further layer on the text's vector."""
+    """A linear layer with an activation on the text's vector."""
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: nn.Module | None = None):
         super().__init__()
@@ -91,7 +91,7 @@ class Dense(nn.Module):
         return self.activation_function(self.linear(vectors))
 
     def settings(self) -> dict[str, Any]:
-        """What its config.json holds."""
+        """The content of its config.json."""
         activation = type(self.activation_function)
         return {
             "in_features": self.linear.in_features,
@@ -102,7 +102,7 @@ class Dense(nn.Module):
 
 
 class Normalize(nn.Module):
-    """Vectors of length 1."""
+    """Scales vectors to length 1."""
 
     def forward(self, vectors: Tensor) -> Tensor:
         return F.normalize(vectors, dim=-1)

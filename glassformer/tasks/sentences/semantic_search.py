@@ -1,4 +1,4 @@
-"""Semantic search: the texts of a corpus whose vectors are most like that of a query."""
+"""Semantic search: the texts of a corpus whose vectors are most similar to that of a query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...data.columns import usual_names
 from ...data.readers import read_rows
 from ...errors import InputError, suggests
 from ...text.base.text_inputs import describe
-from ..task_options import some
+from ..task_options import check_at_least
 from .similarity_measures import as_vectors
 
 if TYPE_CHECKING:
@@ -34,46 +34,45 @@ def search(
     batch_size: int | None = None,
     show_progress_bar: bool | None = None,
 ) -> list:
-    """For each query the best of a corpus, best first: `{"corpus_id": place, "score": similarity, "text": ...}`.
+    """The best matches of each query, best first: `{"corpus_id": index, "score": similarity, "text": ...}`.
 
     Queries and corpus may be texts or vectors. A corpus may also be a file of rows with a `text`, as a `pathlib.Path`,
-    or any stream of texts or such rows: it is read once, and no more than the best are kept. One text alone as the
-    query is answered by one list.
+    or any stream of texts or such rows: it is read once, and only the best matches stay in memory. A single text as the
+    query returns one list.
     """
-    some("top_k", top_k)
-    single = isinstance(queries, str)
-    wanted = query_vectors(encoder, queries, batch_size)
-    best: list[list[Hit]] = [[] for _ in range(len(wanted))]
-    for chunk in chunks(encoder, corpus, batch_size, show_progress_bar):
-        values, places = encoder.similarity(wanted, chunk.vectors).topk(min(top_k, len(chunk.vectors)))
-        for hits, scores, held in zip(best, values.tolist(), places.tolist(), strict=True):
-            hits += [chunk.hit(score, place) for score, place in zip(scores, held, strict=True)]
+    check_at_least("top_k", top_k)
+    vectors = query_vectors(encoder, queries, batch_size)
+    best: list[list[Hit]] = [[] for _ in range(len(vectors))]
+    for chunk in corpus_chunks(encoder, corpus, batch_size, show_progress_bar):
+        values, indices = encoder.similarity(vectors, chunk.vectors).topk(min(top_k, len(chunk.vectors)))
+        for hits, scores, found in zip(best, values.tolist(), indices.tolist(), strict=True):
+            hits += [chunk.hit(score, index) for score, index in zip(scores, found, strict=True)]
             hits[:] = heapq.nlargest(top_k, hits, key=lambda hit: hit[:2])
-    found = [[hit.told() for hit in hits] for hits in best]
-    return found[0] if single else found
+    results = [[hit.to_dict() for hit in hits] for hits in best]
+    return results[0] if isinstance(queries, str) else results
 
 
 class Hit(NamedTuple):
-    """One text that was found; its place is negative, so that of equally good ones the first is the best."""
+    """A match; its index is negated, so that of equally good ones the first is the largest."""
 
     score: float
-    minus_place: int
+    negative_index: int
     text: str | None
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         text = {} if self.text is None else {"text": self.text}
-        return {"corpus_id": -self.minus_place, "score": self.score, **text}
+        return {"corpus_id": -self.negative_index, "score": self.score, **text}
 
 
 class Chunk(NamedTuple):
-    """Some neighbours of a corpus."""
+    """Consecutive texts of a corpus."""
 
     start: int
     vectors: Tensor
     texts: list[str] | None
 
-    def hit(self, score: float, place: int) -> Hit:
-        return Hit(score, -(self.start + place), None if self.texts is None else self.texts[place])
+    def hit(self, score: float, index: int) -> Hit:
+        return Hit(score, -(self.start + index), None if self.texts is None else self.texts[index])
 
 
 def query_vectors(encoder: SentenceEncoder, queries: Any, batch_size: int | None) -> Tensor:
@@ -83,8 +82,8 @@ def query_vectors(encoder: SentenceEncoder, queries: Any, batch_size: int | None
     return encoder.encode_query(texts, batch_size=batch_size, convert_to_tensor=True)
 
 
-def chunks(encoder: SentenceEncoder, corpus: Any, batch_size: int | None, show: bool | None) -> Iterator[Chunk]:
-    """A corpus as vectors, some at a time."""
+def corpus_chunks(encoder: SentenceEncoder, corpus: Any, batch_size: int | None, show: bool | None) -> Iterator[Chunk]:
+    """The vectors of a corpus, in chunks."""
     if isinstance(corpus, Tensor | numpy.ndarray):
         vectors = as_vectors(corpus)
         for start in range(0, len(vectors), CHUNK):
@@ -103,7 +102,7 @@ def chunks(encoder: SentenceEncoder, corpus: Any, batch_size: int | None, show: 
 
 
 def text_of(row: Any) -> str:
-    """The text of a row that has been read as one."""
+    """The text of a row, which may be the text itself."""
     if not isinstance(row, Mapping):
         return row
     return row[next(iter(usual_names(row, ("text",))), "text")]

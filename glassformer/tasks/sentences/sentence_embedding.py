@@ -1,4 +1,4 @@
-"""The vector of a text as a task: what `SentenceEncoder` and sentence-similarity run."""
+"""The embedding of a text as a task, which `SentenceEncoder` and sentence-similarity run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..batch import Batch, Example
 from ..inputs import Columns, Row
 from ..task_options import TruncationOptions
 from ..text_task import TextTask
-from ..truncation import least, positions_of
+from ..truncation import max_positions, smallest
 
 if TYPE_CHECKING:
     from .sentence_encoder import SentenceEncoder
 
 
-class Embedded(NamedTuple):
-    """The vector of a text, and whether the text had to be cut for it."""
+class EmbeddedText(NamedTuple):
+    """The vector of a text, and whether the text was truncated."""
 
     vector: Tensor
     truncated: bool
@@ -34,7 +34,7 @@ class Embedded(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingOptions(TruncationOptions):
     truncation: bool | str = True
-    prompt: str = ""  # written before every text
+    prompt: str = ""  # prepended to every text
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,8 +42,8 @@ class EmbeddingOptions(TruncationOptions):
             raise InputError(f"prompt must be a text, got {self.prompt!r}")
 
 
-class Embedding(TextTask):
-    """A text to its vector."""
+class EmbeddingTask(TextTask):
+    """Compute the vector of each text."""
 
     name = "sentence-embedding"
     head = BODY
@@ -56,9 +56,9 @@ class Embedding(TextTask):
 
     @property
     def limit(self) -> int:
-        return least(positions_of(self.model), self.encoder.max_seq_length, self.options.max_length)
+        return smallest(max_positions(self.model), self.encoder.max_seq_length, self.options.max_length)
 
-    def prepared(self) -> Embedding:
+    def prepared(self) -> EmbeddingTask:
         with torch.no_grad():
             ready = copy.copy(self)
             ready.encoder = prepared(self.encoder)
@@ -70,28 +70,29 @@ class Embedding(TextTask):
         return self.encoder
 
     def encode(self, row: Row) -> list[Example]:
-        return [Example(each) for each in self.encoded([row["text"]])]
+        return [Example(each) for each in self.encode_prompted([row["text"]])]
 
     def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
-        return [[Example(each)] for each in self.encoded([row["text"] for row in rows])]
+        return [[Example(each)] for each in self.encode_prompted([row["text"] for row in rows])]
 
-    def encoded(self, texts: list[str]) -> list[Encoded]:
+    def encode_prompted(self, texts: list[str]) -> list[Encoded]:
+        """Texts as the model's inputs, with the prompt before each."""
         texts = [self.options.prompt + text for text in texts]
-        return self.fit_all(
-            [text.lower() for text in texts] if self.encoder.do_lower_case else texts, cut=self.options.cut
-        )
+        if self.encoder.do_lower_case:
+            texts = [text.lower() for text in texts]
+        return self.encode_texts(texts, truncation=self.options.truncation_strategy)
 
     @property
     def prompt_length(self) -> int:
-        """How many positions the prompt takes at the start of every text, with the special tokens before it."""
+        """The number of positions of the prompt at the start of every text, with the special tokens before it."""
         if not self.options.prompt:
             return 0
-        (encoded,) = self.encoded([""])
-        ends = encoded.special_tokens_mask()[::-1]
-        return len(encoded) - (ends.index(0) if 0 in ends else 0)
+        (encoded,) = self.encode_prompted([""])
+        reversed_mask = encoded.special_tokens_mask()[::-1]
+        return len(encoded) - (reversed_mask.index(0) if 0 in reversed_mask else 0)
 
     def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
         return model(**batch.inputs, prompt_length=self.prompt_length)  # B C
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
-        return Embedded(outputs[0], examples[0].encoded.truncated)
+        return EmbeddedText(outputs[0], examples[0].encoded.truncated)

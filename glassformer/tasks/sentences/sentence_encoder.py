@@ -1,4 +1,4 @@
-"""Sentence-BERT: one vector for each text, and what vectors are good for: comparing, and searching."""
+"""Sentence-BERT: one vector for each text, and the comparison and search of vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...errors import InputError, nearest, suggests
+from ...errors import InputError, nearest, refuse_unknown, suggests
 from ...models.auto import AutoModel
 from ...models.base import PreTrainedModel
 from ...text.auto_tokenizer import AutoTokenizer
@@ -20,17 +20,21 @@ from ...text.base.encoding_options import check_whole_number
 from ...text.base.text_inputs import describe
 from ...text.tokenizer import PreTrainedTokenizer
 from ..inference import answers
-from ..progress import watched
-from ..truncation import least, positions_of
+from ..progress import show_progress
+from ..truncation import max_positions, smallest
 from .pooling import Dense, Pooling
 from .semantic_search import search
-from .sentence_embedding import Embedded, Embedding
+from .sentence_embedding import EmbeddedText, EmbeddingTask
 from .sentence_files import read_sentence_files, write_sentence_files
-from .similarity_measures import compared, compared_pairwise, similarity_name
+from .similarity_measures import pairwise_similarity, similarity_matrix, similarity_name
 
 log = logging.getLogger("glassformer")
 
-QUERY, DOCUMENT = ("query",), ("document", "passage", "corpus")  # names of prompts
+ENCODE_ARGUMENTS = (
+    *("prompt_name", "prompt", "batch_size", "show_progress_bar", "convert_to_numpy", "convert_to_tensor"),
+    *("normalize_embeddings", "truncate_dim", "truncation"),
+)
+QUERY, DOCUMENT = ("query",), ("document", "passage", "corpus")  # names of prompts, in order of preference
 
 
 class SentenceEncoder(nn.Module):
@@ -60,7 +64,7 @@ class SentenceEncoder(nn.Module):
         if not isinstance(self.steps[0], Pooling):
             raise InputError(f"the first step must be a Pooling, got {type(self.steps[0]).__name__}")
         check_whole_number("max_seq_length", max_seq_length, 1)
-        self.max_seq_length = max_seq_length or least(positions_of(model), tokenizer.model_max_length)
+        self.max_seq_length = max_seq_length or smallest(max_positions(model), tokenizer.model_max_length)
         self.do_lower_case = do_lower_case
         self.prompts = dict(prompts or {})
         self.default_prompt_name = default_prompt_name
@@ -75,7 +79,7 @@ class SentenceEncoder(nn.Module):
         hub: Mapping[str, Any] | None = None,
         **model_arguments: Any,
     ) -> SentenceEncoder:
-        """Read a Sentence-BERT folder or hub name, or any checkpoint, whose tokens are then pooled by their mean.
+        """Load a Sentence-BERT folder or hub name, or any checkpoint, whose tokens are then pooled by their mean.
 
         `hub` says where files come from (`revision`, `cache_dir`, `token`, `local_files_only`, `endpoint`); further
         keywords are those of the model's `from_pretrained`.
@@ -117,7 +121,7 @@ class SentenceEncoder(nn.Module):
         return self.model.device
 
     def get_sentence_embedding_dimension(self) -> int:
-        """How many numbers a vector has."""
+        """The number of components of a vector."""
         width = self.model.config.hidden_size * len(self.steps[0].modes)
         for step in self.steps:
             width = step.linear.out_features if isinstance(step, Dense) else width
@@ -126,7 +130,7 @@ class SentenceEncoder(nn.Module):
     get_embedding_dimension = get_sentence_embedding_dimension
 
     def forward(self, prompt_length: int = 0, **inputs: Tensor) -> Tensor:
-        """A padded batch, as a tokenizer makes it -> B C."""
+        """A tokenizer's padded batch -> B C."""
         states = self.model.base_model(**inputs, return_dict=True).last_hidden_state  # B T C
         mask = inputs.get("attention_mask", torch.ones_like(inputs["input_ids"]))
         vectors = self.steps[0](states, mask, prompt_length)
@@ -136,7 +140,6 @@ class SentenceEncoder(nn.Module):
 
     # --- encoding ----------------------------------------------------------------------------------------------
 
-    @suggests
     def encode(
         self,
         sentences: str | Sequence[str],
@@ -146,37 +149,34 @@ class SentenceEncoder(nn.Module):
         show_progress_bar: bool | None = None,
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
-        normalize_embeddings: bool = False,
-        truncate_dim: int | None = None,
-        truncation: bool = True,
+        **options: Any,
     ) -> numpy.ndarray | Tensor | list[Tensor]:
         """The vectors of texts, N C, or of one text, C: an array, a tensor, or a list of tensors if it is neither.
 
-        A text longer than `max_seq_length` tokens is cut, as the model was trained, and that is told in a warning;
-        `truncation=False` refuses it. `stream` tells of each text whether it was cut.
+        A text longer than `max_seq_length` tokens is truncated, as in training, with a warning. Further options are
+        those of `stream`, which also reports for each text whether it was truncated: `normalize_embeddings`,
+        `truncate_dim`, and `truncation=False`, with which long texts raise.
         """
+        refuse_unknown(options, ENCODE_ARGUMENTS, "SentenceEncoder.encode")
         single = isinstance(sentences, str)
         if not single and (isinstance(sentences, Mapping | bytes) or not isinstance(sentences, Iterable)):
             raise InputError(f"sentences must be a text or a list of texts, got {describe(sentences)}")
         texts = [sentences] if single else list(sentences)
-        found = self.stream(
-            texts, prompt_name, prompt, batch_size, show_progress_bar, normalize_embeddings, truncate_dim, truncation
-        )
-        vectors, cut = [], []
-        for number, each in enumerate(found):
-            vectors.append(each.vector)
-            cut += [number] if each.truncated else []
-        if cut:
-            told = "%d of %d texts are longer than %d tokens and were cut; the first is number %d"
-            log.warning(told, len(cut), len(texts), self.max_seq_length, cut[0])
+        found = list(self.stream(texts, prompt_name, prompt, batch_size, show_progress_bar, **options))
+        truncated = [number for number, each in enumerate(found) if each.truncated]
+        if truncated:
+            message = "%d of %d texts are longer than %d tokens and were truncated; the first is number %d"
+            log.warning(message, len(truncated), len(texts), self.max_seq_length, truncated[0])
         width = self.get_sentence_embedding_dimension()
-        together = torch.stack(vectors) if vectors else torch.zeros(0, min(width, truncate_dim or width))
+        width = min(width, options.get("truncate_dim") or width)
+        vectors = torch.stack([each.vector for each in found]) if found else torch.zeros(0, width)
         if convert_to_numpy and not convert_to_tensor:
-            together = together.numpy()
+            vectors = vectors.numpy()
         if single:
-            return together[0]
-        return together if convert_to_numpy or convert_to_tensor else list(together)
+            return vectors[0]
+        return vectors if convert_to_numpy or convert_to_tensor else list(vectors)
 
+    @suggests
     def stream(
         self,
         texts: Iterable[Any],
@@ -187,18 +187,18 @@ class SentenceEncoder(nn.Module):
         normalize_embeddings: bool = False,
         truncate_dim: int | None = None,
         truncation: bool = True,
-    ) -> Iterator[Embedded]:
-        """The vector of each text and whether the text was cut, one by one, for any number of texts."""
+    ) -> Iterator[EmbeddedText]:
+        """The vector of each text and whether the text was truncated, one by one, for any number of texts."""
         check_whole_number("batch_size", batch_size, 1)
         check_whole_number("truncate_dim", truncate_dim, 1)
-        task = Embedding(self, truncation=truncation, prompt=self.prompt(prompt_name, prompt))
+        task = EmbeddingTask(self, truncation=truncation, prompt=self.prompt(prompt_name, prompt))
         total = len(texts) if hasattr(texts, "__len__") else None
-        for each in watched(answers(task, texts, batch_size=batch_size), total, show_progress_bar, "encode"):
+        for each in show_progress(answers(task, texts, batch_size=batch_size), total, show_progress_bar, "encode"):
             vector = each.vector[:truncate_dim]
-            yield Embedded(F.normalize(vector, dim=-1) if normalize_embeddings else vector.clone(), each.truncated)
+            yield EmbeddedText(F.normalize(vector, dim=-1) if normalize_embeddings else vector.clone(), each.truncated)
 
     def prompt(self, name: str | None, text: str | None) -> str:
-        """What is written before every text."""
+        """The prompt to prepend to every text."""
         if text is not None:
             return text
         name = name or self.default_prompt_name
@@ -210,32 +210,32 @@ class SentenceEncoder(nn.Module):
         return self.prompts[name]
 
     def encode_query(self, sentences: str | Sequence[str], **arguments: Any) -> Any:
-        """`encode` with the prompt for questions, if the model has one."""
+        """`encode` with the prompt for queries, if the model has one."""
         return self.encode(sentences, **self.prompt_for(QUERY, arguments))
 
     def encode_document(self, sentences: str | Sequence[str], **arguments: Any) -> Any:
-        """`encode` with the prompt for what is searched, if the model has one."""
+        """`encode` with the prompt for documents, if the model has one."""
         return self.encode(sentences, **self.prompt_for(DOCUMENT, arguments))
 
-    def stream_documents(self, texts: Iterable[Any], **arguments: Any) -> Iterator[Embedded]:
-        """`stream` with the prompt for what is searched, if the model has one."""
+    def stream_documents(self, texts: Iterable[Any], **arguments: Any) -> Iterator[EmbeddedText]:
+        """`stream` with the prompt for documents, if the model has one."""
         return self.stream(texts, **self.prompt_for(DOCUMENT, arguments))
 
     def prompt_for(self, names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        held = next((name for name in names if name in self.prompts), None)
-        given = arguments.get("prompt") is not None or arguments.get("prompt_name") is not None
-        return dict(arguments) if given or held is None else {**arguments, "prompt_name": held}
+        name = next((name for name in names if name in self.prompts), None)
+        is_given = arguments.get("prompt") is not None or arguments.get("prompt_name") is not None
+        return dict(arguments) if is_given or name is None else {**arguments, "prompt_name": name}
 
     # --- comparing and searching -------------------------------------------------------------------------------
 
     def similarity(self, a: Any, b: Any) -> Tensor:
-        """How alike every vector of `a` is to every vector of `b`, N M, by the model's own measure."""
-        return compared(a, b, self.similarity_fn_name)
+        """The similarity of every vector of `a` to every vector of `b`, N M, by the model's own measure."""
+        return similarity_matrix(a, b, self.similarity_fn_name)
 
     def similarity_pairwise(self, a: Any, b: Any) -> Tensor:
-        """How alike each vector of `a` is to the one at the same place in `b`, N."""
-        return compared_pairwise(a, b, self.similarity_fn_name)
+        """The similarity of each vector of `a` to the one with the same index in `b`, N."""
+        return pairwise_similarity(a, b, self.similarity_fn_name)
 
     def search(self, queries: Any, corpus: Any, top_k: int = 10, **arguments: Any) -> list:
-        """The texts of a corpus that are most like each query: see `glassformer.tasks.sentences.semantic_search`."""
+        """The texts of a corpus that are most similar to each query; see `semantic_search.search`."""
         return search(self, queries, corpus, top_k, **arguments)

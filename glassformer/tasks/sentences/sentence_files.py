@@ -1,4 +1,4 @@
-"""Sentence-BERT folders: modules.json names the steps from text to vector, each with its own folder and settings."""
+"""Sentence-BERT folders: modules.json lists the modules from text to vector, each with its own folder and settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...errors import ConfigError, DamagedFileError, WeightsError
 from .pooling import POOLINGS, Dense, Normalize, Pooling
 
 MODULES, SETTINGS, GENERAL = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
-OLD_MODES = {  # one switch for each way of pooling, as files were written for years -> its name
+MODE_FLAGS = {  # one flag for each pooling mode, as in most files -> its name
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -34,37 +34,37 @@ ACTIVATIONS = {
 
 @dataclass
 class SentenceFiles:
-    """What a Sentence-BERT folder says."""
+    """The content of a Sentence-BERT folder."""
 
     transformer: Path  # the folder of the model and its tokenizer
-    steps: list[nn.Module]  # what comes after it
+    steps: list[nn.Module]  # the modules after it
     max_seq_length: int | None = None
     do_lower_case: bool = False
-    general: dict[str, Any] = field(default_factory=dict)  # prompts, the measure of similarity
-    is_plain: bool = False  # a checkpoint that does not say how to pool
+    general: dict[str, Any] = field(default_factory=dict)  # prompts, the similarity measure
+    is_plain: bool = False  # a checkpoint without pooling settings
 
 
 def read_sentence_files(name_or_path: str | PathLike[str], hub: Mapping[str, Any]) -> SentenceFiles:
     """Read a folder or hub name; a plain checkpoint, without modules.json, is pooled by the mean."""
     settings_files = (MODULES, SETTINGS, GENERAL)
     folder = find_folder(name_or_path, files=(*settings_files, *CONFIG_FILES[0]), **hub)
-    listed = read_modules(folder)
-    if listed is None:
+    modules = read_modules(folder)
+    if modules is None:
         folder = find_folder(name_or_path, files=(*TOKENIZER_FILES, *MODEL_FILES), **hub)
         return SentenceFiles(folder, [Pooling("mean")], is_plain=True)
     needed: list[str | tuple[str, ...]] = [*settings_files]
-    for kind, path in listed:
+    for kind, path in modules:
         prefix = f"{path}/" if path else ""
         names = (SETTINGS, *TOKENIZER_FILES) if kind == "Transformer" else CONFIG_FILES[0]
         needed += [prefix + name for name in names]
         if kind in ("Transformer", "Dense"):
             needed.append(tuple(prefix + name for name in WEIGHT_FILES[0]))
     folder = find_folder(name_or_path, files=tuple(needed), **hub)
-    transformer = folder / listed[0][1]
+    transformer = folder / modules[0][1]
     settings = read_json(transformer / SETTINGS, SETTINGS) if (transformer / SETTINGS).is_file() else {}
     return SentenceFiles(
         transformer,
-        [read_step(kind, folder / path) for kind, path in listed[1:]],
+        [read_step(kind, folder / path) for kind, path in modules[1:]],
         max_seq_length=settings.get("max_seq_length"),
         do_lower_case=bool(settings.get("do_lower_case", False)),
         general=read_json(folder / GENERAL, GENERAL) if (folder / GENERAL).is_file() else {},
@@ -72,26 +72,26 @@ def read_sentence_files(name_or_path: str | PathLike[str], hub: Mapping[str, Any
 
 
 def read_modules(folder: Path) -> list[tuple[str, str]] | None:
-    """The kind and path of every step, the model first; None where there is no list of them."""
+    """The type and path of every module, the model first; None if the folder has no modules.json."""
     path = folder / MODULES
     if not path.is_file():
         return None
     try:
-        listed = json.loads(path.read_text(encoding="utf-8"))
-        steps = [(str(each["type"]).rpartition(".")[2], str(each["path"])) for each in listed]
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        modules = [(str(each["type"]).rpartition(".")[2], str(each["path"])) for each in entries]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise DamagedFileError(f"{path} must hold a list of steps, each with a type and a path") from None
-    if not steps or steps[0][0] != "Transformer":
-        first = steps[0][0] if steps else "nothing"
+    if not modules or modules[0][0] != "Transformer":
+        first = modules[0][0] if modules else "nothing"
         raise ConfigError(f"{path} must begin with a Transformer, it begins with {first}")
-    for _, each in steps:
+    for _, each in modules:
         if Path(each).is_absolute() or ".." in Path(each).parts:
             raise ConfigError(f"{path} names {each!r}, which is outside the folder")
-    return steps
+    return modules
 
 
 def read_step(kind: str, folder: Path) -> nn.Module:
-    """One step after the model."""
+    """One module after the model."""
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     for name in ("module_input_name", "module_output_name"):
         if config.get(name) not in (None, "sentence_embedding"):
@@ -108,10 +108,10 @@ def read_step(kind: str, folder: Path) -> nn.Module:
 def read_pooling(config: dict[str, Any], folder: Path) -> Pooling:
     modes = config.get("pooling_mode")
     if modes is None:
-        modes = [mode for key, mode in OLD_MODES.items() if config.get(key)] or "mean"
+        modes = [mode for key, mode in MODE_FLAGS.items() if config.get(key)] or "mean"
     for key in config:
-        if key.startswith("pooling_mode_") and key not in OLD_MODES and config[key]:
-            raise ConfigError(f"{folder}: {key} is a way of pooling that is not known; known are {', '.join(POOLINGS)}")
+        if key.startswith("pooling_mode_") and key not in MODE_FLAGS and config[key]:
+            raise ConfigError(f"{folder}: {key} is no known pooling mode; known are {', '.join(POOLINGS)}")
     return Pooling(modes, bool(config.get("include_prompt", True)))
 
 
@@ -128,11 +128,11 @@ def read_dense(config: dict[str, Any], folder: Path) -> Dense:
         raise ConfigError(f"{folder}: in_features and out_features must be whole numbers") from None
     dense = Dense(*sizes, bool(config.get("bias", True)), ACTIVATIONS[name]())
     weights = open_weights(folder)
-    wanted = {name: tuple(tensor.shape) for name, tensor in dense.state_dict().items()}
-    held = {name: tuple(weights.info(name).shape) for name in weights}
-    if wanted != held:
-        raise WeightsError(f"{folder}: the layer needs {wanted}, the file holds {held}")
-    read = {name: weights.read(name).to(torch.get_default_dtype()) for name in wanted}
+    expected = {name: tuple(tensor.shape) for name, tensor in dense.state_dict().items()}
+    found = {name: tuple(weights.info(name).shape) for name in weights}
+    if expected != found:
+        raise WeightsError(f"{folder}: the layer needs {expected}, the file holds {found}")
+    read = {name: weights.read(name).to(torch.get_default_dtype()) for name in expected}
     if not all(bool(tensor.isfinite().all()) for tensor in read.values()):
         raise WeightsError(f"{folder}: the layer's weights hold NaN or infinite values")
     dense.load_state_dict(read)
@@ -146,29 +146,28 @@ def write_sentence_files(
     settings: Mapping[str, Any],
     general: Mapping[str, Any],
 ) -> None:
-    """Write all but the model, of so many columns, and its tokenizer, as old and new readers understand it."""
+    """Write all files but those of the model, of this width, and its tokenizer; old and new readers understand them."""
     root = make_folder(folder)
-    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
     for number, step in enumerate(steps, start=1):
         kind = type(step).__name__
-        place = make_folder(root / f"{number}_{kind}")
-        listed.append(
-            {"idx": number, "name": str(number), "path": place.name, "type": f"sentence_transformers.models.{kind}"}
-        )
+        subfolder = make_folder(root / f"{number}_{kind}")
+        entry = {"idx": number, "name": str(number), "path": subfolder.name}
+        modules.append({**entry, "type": f"sentence_transformers.models.{kind}"})
         if isinstance(step, Pooling):
-            write_json(place / "config.json", pooling_settings(step, width))
+            write_json(subfolder / "config.json", pooling_settings(step, width))
         elif isinstance(step, Dense):
-            write_json(place / "config.json", step.settings())
-            write_weights(place, step.state_dict())
-    write_json(root / MODULES, listed)
+            write_json(subfolder / "config.json", step.settings())
+            write_weights(subfolder, step.state_dict())
+    write_json(root / MODULES, modules)
     write_json(root / SETTINGS, settings)
     write_json(root / GENERAL, general)
 
 
 def pooling_settings(pooling: Pooling, width: int) -> dict[str, Any]:
-    """What the config.json of a pooling holds: switches, which all readers know, and names where the order matters."""
+    """The config.json of a pooling: flags, which all readers know, and names where the order matters."""
     settings: dict[str, Any] = {"word_embedding_dimension": width}
-    settings |= {key: mode in pooling.modes for key, mode in OLD_MODES.items()}
+    settings |= {key: mode in pooling.modes for key, mode in MODE_FLAGS.items()}
     if list(pooling.modes) != [mode for mode in POOLINGS if mode in pooling.modes]:
         settings["pooling_mode"] = list(pooling.modes)
     return {**settings, "include_prompt": pooling.include_prompt}

@@ -1,4 +1,4 @@
-"""How alike vectors are: the four measures that Sentence-BERT folders name, distances as negative numbers."""
+"""The four similarity measures of Sentence-BERT folders; distances are negated."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # N C and M C -
     "euclidean": euclidean,
     "manhattan": manhattan,
 }
-OTHER_NAMES = {"cos": "cosine", "cos_sim": "cosine", "dot_product": "dot", "dot_score": "dot"}
+ALIASES = {"cos": "cosine", "cos_sim": "cosine", "dot_product": "dot", "dot_score": "dot"}
 
 
 def similarity_name(name: Any) -> str:
-    """The name of a measure, whichever of its names was given."""
-    name = OTHER_NAMES.get(name, name) if isinstance(name, str) else name
+    """The name of a measure, from any of its names."""
+    name = ALIASES.get(name, name) if isinstance(name, str) else name
     if name not in SIMILARITIES:
         hint = nearest(str(name), SIMILARITIES)
         raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {name!r}{hint}")
@@ -48,7 +48,7 @@ def similarity_name(name: Any) -> str:
 
 def as_vectors(values: Any) -> Tensor:
     """Vectors from a tensor, an array or lists; one vector counts as one row."""
-    vectors = torch.as_tensor(values) if not isinstance(values, list | tuple) else stacked(values)
+    vectors = torch.as_tensor(values) if not isinstance(values, list | tuple) else stack_vectors(values)
     vectors = vectors if vectors.is_floating_point() else vectors.float()
     vectors = vectors[None] if vectors.dim() == 1 else vectors
     if vectors.dim() != 2:
@@ -56,11 +56,11 @@ def as_vectors(values: Any) -> Tensor:
     return vectors
 
 
-def stacked(values: list | tuple) -> Tensor:
+def stack_vectors(values: list | tuple) -> Tensor:
     return torch.stack([torch.as_tensor(value) for value in values]) if values else torch.zeros(0, 0)
 
 
-def compared(a: Any, b: Any, name: str) -> Tensor:
+def similarity_matrix(a: Any, b: Any, name: str) -> Tensor:
     """The similarity of every vector of `a` to every vector of `b`: N M."""
     a, b = as_vectors(a), as_vectors(b)
     if a.shape[1] != b.shape[1]:
@@ -68,8 +68,8 @@ def compared(a: Any, b: Any, name: str) -> Tensor:
     return SIMILARITIES[similarity_name(name)](a, b.to(a))
 
 
-def compared_pairwise(a: Any, b: Any, name: str) -> Tensor:
-    """The similarity of each vector of `a` to the one at the same place in `b`: N."""
+def pairwise_similarity(a: Any, b: Any, name: str) -> Tensor:
+    """The similarity of each vector of `a` to the one with the same index in `b`: N."""
     a, b = as_vectors(a), as_vectors(b)
     if a.shape != b.shape:
         raise InputError(f"vectors in pairs must be equally many and long, got {list(a.shape)} and {list(b.shape)}")

@@ -1,1 +1,1 @@
-"""Training described by a TOML file: the recipe, the trainer built from it, and a check that it resumes exactly."""
+"""Training runs described by TOML files: the recipe, its trainer, and a check that it resumes exactly."""

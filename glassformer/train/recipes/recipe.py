@@ -1,7 +1,7 @@
-"""A recipe: all that a training run depends on, in one TOML file, every name of it checked.
+"""A recipe: all that a training run depends on, in one TOML file in which every name is checked.
 
 task = "text-classification"
-model = "./bert-base-chinese/"  # or "new:bert": an untrained one, whose shape [config] tells
+model = "./bert-base-chinese/"  # or "new:bert": an untrained one, whose shape is in [config]
 
 [data]
 train = "train.tsv"
@@ -14,11 +14,11 @@ truncation = true
 [config]               # fields of the model's config
 hidden_dropout_prob = 0.2
 
-[lora]                 # LoraConfig; without this section all weights learn
+[lora]                 # LoraConfig; without this section all weights are trained
 r = 8
 target_modules = ["query", "value"]
 
-[distill]              # DistillSettings; without this section only the rows teach
+[distill]              # DistillSettings; without this section only the labels are targets
 teacher = "./bert-large-chinese-reviews/"
 
 [vocabulary]           # with tokenizer = "new:wordpiece" (bpe, characters, words): how it is made from the rows
@@ -40,9 +40,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError, InputError, meant_by
-from ...tasks.registry import full_name
+from ...tasks.task_options import check_at_least
+from ...tasks.task_registry import full_name
 from ...text.base.encoding_options import between, check_whole_number, one_of
-from ..train_settings import TrainSettings, at_least
+from ..train_settings import TrainSettings
 from .recipe_text import parse_value
 
 if TYPE_CHECKING:
@@ -56,40 +57,40 @@ USUAL_TOKENIZERS = {"new:bert": "new:wordpiece", "new:distilbert": "new:wordpiec
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
-    """Which rows are read."""
+    """The rows for training and evaluation."""
 
     train: str | dict[str, str]  # a file, a folder, a pattern, hf://datasets/OWNER/NAME/PATH; or {column: file}, ...
-    eval: str | dict[str, str] | None = None  # ... for texts that stand in several files, line beside line
-    eval_fraction: float | None = None  # without `eval`: this share of the training rows is kept for it
-    eval_tail: float | None = None  # without `eval`: this share of the rows, the last ones, is kept for it
-    columns: dict[str, Any] | None = None  # name the task reads -> name or number in the file
+    eval: str | dict[str, str] | None = None  # ... for parallel files with a line per row
+    eval_fraction: float | None = None  # without `eval`: a random fraction of the rows is used for evaluation
+    eval_tail: float | None = None  # without `eval`: the last fraction of the rows is used for evaluation
+    columns: dict[str, Any] | None = None  # the task's column name -> name or number in the file
     format: str | None = None
     header: bool | None = None
     delimiter: str | None = None
     quotes: bool | None = None
-    on_bad: str = "raise"  # at a row that cannot be read; "skip" leaves such rows out, and tells how many
-    limit: int | None = None  # so many of the training rows, drawn at random, the same ones in every run
-    eval_limit: int | None = None  # the same of the evaluation rows
-    streaming: bool = False  # training rows are read while training, and need not fit into the memory
-    buffer: int = 10_000  # when streaming: rows that are held at once, and put in another order
+    on_bad: str = "raise"  # for rows that cannot be read; "skip" leaves them out, and reports how many
+    limit: int | None = None  # use a random sample of the training rows, the same in every run
+    eval_limit: int | None = None  # the same for the evaluation rows
+    streaming: bool = False  # training rows are read while training, and need not fit into memory
+    buffer: int = 10_000  # when streaming: rows that are in memory at once, and shuffled together
 
     @property
-    def judges(self) -> bool:
-        """Whether some rows are there to judge by."""
+    def has_eval_rows(self) -> bool:
+        """Whether there are rows for evaluation."""
         return not (self.eval is None and self.eval_fraction is None and self.eval_tail is None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What to train, on what, and how."""
+    """The task, model, rows and settings of a training run."""
 
     task: str
     model: str
     data: DataSettings
     train: TrainSettings
     tokenizer: str | None = None  # None: the model's own; of a new model, a new one of its usual kind
-    target_tokenizer: str | None = None  # of the texts that are written; None: the same
-    from_scratch: bool = False  # the shape of `model` with weights that are drawn, and not those it has
+    target_tokenizer: str | None = None  # for generated texts; None: the same
+    from_scratch: bool = False  # the shape of `model` with newly initialised weights
     vocabulary: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
@@ -97,11 +98,11 @@ class Recipe:
     distill: DistillSettings | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        added = {name: None if value is None else vars(value) for name, value in self.added.items()}
-        return {**vars(self), "data": vars(self.data), "train": self.train.to_dict(), **added}
+        optional = {name: None if value is None else vars(value) for name, value in self.optional_sections.items()}
+        return {**vars(self), "data": vars(self.data), "train": self.train.to_dict(), **optional}
 
     @property
-    def added(self) -> dict[str, Any]:
+    def optional_sections(self) -> dict[str, Any]:
         """The sections that may be absent."""
         return {"lora": self.lora, "distill": self.distill}
 
@@ -115,25 +116,27 @@ def names_of(kind: type) -> list[str]:
     return [spec.name for spec in dataclasses.fields(kind)]
 
 
-# Where a field belongs, if its name alone was given.
-HOMES = dict.fromkeys(names_of(DataSettings), "data") | dict.fromkeys(names_of(TrainSettings), "train")
-# Those that are texts whatever they look like: a folder may be called 7, or 2024-05-01.
-TEXTS = ("model", "tokenizer", "target_tokenizer", "output_dir", "data", "eval", "teacher")
+# The section of a field that is given by its name alone.
+SECTION_OF = dict.fromkeys(names_of(DataSettings), "data") | dict.fromkeys(names_of(TrainSettings), "train")
+# Fields whose values are texts even if they look like numbers or dates: a folder may be called 7, or 2024-05-01.
+TEXT_FIELDS = ("model", "tokenizer", "target_tokenizer", "output_dir", "data", "eval", "teacher")
 
 
-def put(values: dict[str, Any], name: str, value: Any) -> None:
-    """Set one field of a recipe by its full name, such as train.seed; those of [train] and [data] may stand alone.
+def set_field(values: dict[str, Any], name: str, value: Any) -> None:
+    """Set one field of a recipe by its full name, such as train.seed; those of [train] and [data] need no section.
 
     >>> values = {"train": {"seed": 1}}
-    >>> put(values, "learning-rate", 0.1); put(values, "columns.text", "sentence"); put(values, "data", "a.tsv"); values
+    >>> for name, value in {"learning-rate": 0.1, "columns.text": "sentence", "data": "a.tsv"}.items():
+    ...     set_field(values, name, value)
+    >>> values
     {'train': {'seed': 1, 'learning_rate': 0.1}, 'data': {'columns': {'text': 'sentence'}, 'train': 'a.tsv'}}
     """
     *sections, last = name.replace("-", "_").split(".")
     first = sections[0] if sections else last
     if [*sections, last] == ["data"]:
         sections, last = ["data"], "train"
-    elif first not in names_of(Recipe) and first in HOMES:
-        sections.insert(0, HOMES[first])
+    elif first not in names_of(Recipe) and first in SECTION_OF:
+        sections.insert(0, SECTION_OF[first])
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
@@ -141,7 +144,7 @@ def put(values: dict[str, Any], name: str, value: Any) -> None:
     values[last] = value
 
 
-def put_all(values: dict[str, Any], given: Iterable[str]) -> None:
+def set_fields(values: dict[str, Any], given: Iterable[str]) -> None:
     """Set fields written as NAME=VALUE."""
     for each in given:
         name, equals, value = each.partition("=")
@@ -149,12 +152,12 @@ def put_all(values: dict[str, Any], given: Iterable[str]) -> None:
             raise InputError(f"--set takes FIELD=VALUE, got {each!r}")
         parsed = parse_value(value)
         is_number = isinstance(parsed, int | float | date | time) and not isinstance(parsed, bool)
-        is_text = name.replace("-", "_").rpartition(".")[2] in TEXTS and is_number
-        put(values, name, value if is_text else parsed)
+        is_text = name.replace("-", "_").rpartition(".")[2] in TEXT_FIELDS and is_number
+        set_field(values, name, value if is_text else parsed)
 
 
-def fill_in(values: dict[str, Any]) -> None:
-    """Put "..." where a recipe lacks what it needs, so that it can be shown."""
+def fill_placeholders(values: dict[str, Any]) -> None:
+    """Set required fields that are missing to "...", so that the recipe can be shown."""
     values.setdefault("model", "...")
     for section, name in (("data", "train"), ("train", "output_dir")):
         if isinstance(values.setdefault(section, {}), dict):
@@ -171,15 +174,15 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
             raise ConfigError(f"{where}: [{name}] must be a section, got {sections[name]!r}")
     refuse(sections["data"], DataSettings, f"{where}: [data]")
     refuse(sections["train"], TrainSettings, f"{where}: [train]")
-    full_name(need("task", values.get("task"), "such as text-classification", where))
-    model = need("model", values.get("model"), "a folder or a hub name", where)
-    need("train.output_dir", sections["train"].get("output_dir"), "the folder to write", where)
+    full_name(require_text("task", values.get("task"), "such as text-classification", where))
+    model = require_text("model", values.get("model"), "a folder or a hub name", where)
+    require_text("train.output_dir", sections["train"].get("output_dir"), "the folder to write", where)
     for name in ("train", "eval"):
         check_source(name, sections["data"].get(name), where)
     one_of("from_scratch", values.get("from_scratch", False), (True, False))
     if (values.get("from_scratch") or is_new(model)) and "lora" in values:
-        made = model if is_new(model) else "from_scratch"
-        raise ConfigError(f"{where}: an adapter stands on trained weights; give {made} or [lora], not both")
+        option = model if is_new(model) else "from_scratch"
+        raise ConfigError(f"{where}: an adapter needs trained weights; give {option} or [lora], not both")
     for name in ("tokenizer", "target_tokenizer"):
         if not isinstance(values.get(name), str | None):
             raise ConfigError(f"{where}: {name} must be a folder or a hub name, got {values[name]!r}")
@@ -190,7 +193,7 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         kinds = ", ".join(NEW_TOKENIZERS)
         raise ConfigError(f"{where}: {model} needs a tokenizer: a folder, a name or {kinds}{hint}")
     if is_new(tokenizer) and not is_new(model) and not values.get("from_scratch"):
-        raise ConfigError(f"{where}: {tokenizer} gives words other numbers than {model} knows: give from_scratch too")
+        raise ConfigError(f"{where}: {tokenizer} gives tokens other ids than {model} has: give from_scratch too")
     if sections["vocabulary"] and not is_new(tokenizer):
         raise ConfigError(f"{where}: [vocabulary] is for a new tokenizer: {', '.join(NEW_TOKENIZERS)}")
     data = DataSettings(**sections["data"])
@@ -206,51 +209,51 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         train=TrainSettings.from_dict(sections["train"], f"{where}: [train]"),
         options=dict(sections["options"]),
         config=dict(sections["config"]),
-        **added_sections({name: sections[name] for name in ("lora", "distill") if name in values}, where),
+        **make_optional_sections({name: sections[name] for name in ("lora", "distill") if name in values}, where),
     )
 
 
 def refuse(given: Iterable[str], kind: type, where: str) -> None:
-    """Raise for a name that is no field, and say where it belongs or which one is near."""
+    """Raise for a name that is not a field, with its section or the nearest valid name."""
     valid = names_of(kind)
     for name in given:
         if name in valid:
             continue
-        if kind is Recipe and name in HOMES:
-            raise ConfigError(f"{where} has no field {name!r}: it is {HOMES[name]}.{name}")
-        hint = meant_by(name, [*valid, *HOMES] if kind is Recipe else valid) or f"; there are {', '.join(valid)}"
+        if kind is Recipe and name in SECTION_OF:
+            raise ConfigError(f"{where} has no field {name!r}: it is {SECTION_OF[name]}.{name}")
+        hint = meant_by(name, [*valid, *SECTION_OF] if kind is Recipe else valid) or f"; there are {', '.join(valid)}"
         raise ConfigError(f"{where} has no field {name!r}{hint}")
 
 
-def need(name: str, value: Any, what: str, where: str) -> str:
-    """A text that a recipe cannot do without."""
+def require_text(name: str, value: Any, what: str, where: str) -> str:
+    """The value of a required text field."""
     if not isinstance(value, str):
         raise ConfigError(f"{where} needs {name}, {what}" + ("" if value is None else f"; got {value!r}"))
     return value
 
 
 def check_source(name: str, value: Any, where: str) -> None:
-    """Refuse what does not say where rows are."""
+    """Raise unless a value is a source of rows."""
     parallel = isinstance(value, Mapping) and len(value) > 1 and all(isinstance(file, str) for file in value.values())
     if isinstance(value, str) or parallel or (name == "eval" and value is None):
         return
-    what = "the rows to learn from" if name == "train" else "the rows to judge by"
+    what = "the training rows" if name == "train" else "the evaluation rows"
     got = "" if value is None else f"; got {value!r}"
     raise ConfigError(f"{where} needs data.{name}, {what}: a file, or a file for each column{got}")
 
 
 def check_data(data: DataSettings, where: str) -> None:
-    """Refuse settings of the rows that cannot be meant."""
+    """Raise for invalid or contradictory settings of the rows."""
     check_whole_number("data.limit", data.limit, 1)
     check_whole_number("data.eval_limit", data.eval_limit, 1)
     one_of("data.streaming", data.streaming, (True, False))
-    at_least("data.buffer", data.buffer, 1)
+    check_at_least("data.buffer", data.buffer, 1)
     if not isinstance(data.columns, Mapping | None):
-        told = "maps names that the task reads to columns of the file: data.columns.text=sentence"
-        raise ConfigError(f"{where}: data.columns {told}; got {data.columns!r}")
-    told = [name for name in ("eval", "eval_fraction", "eval_tail") if getattr(data, name) is not None]
-    if len(told) > 1:
-        raise ConfigError(f"{where}: give data.{told[0]} or data.{told[1]}, not both")
+        expected = "maps names that the task reads to columns of the file: data.columns.text=sentence"
+        raise ConfigError(f"{where}: data.columns {expected}; got {data.columns!r}")
+    given = [name for name in ("eval", "eval_fraction", "eval_tail") if getattr(data, name) is not None]
+    if len(given) > 1:
+        raise ConfigError(f"{where}: give data.{given[0]} or data.{given[1]}, not both")
     for name in ("eval_fraction", "eval_tail"):
         if getattr(data, name) is not None:
             between(f"data.{name}", getattr(data, name), 0.0, 1.0)
@@ -261,8 +264,8 @@ def check_data(data: DataSettings, where: str) -> None:
         raise ConfigError(f"{where}: data.buffer is for data.streaming, which is false")
 
 
-def added_sections(values: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Any]:
-    """The sections that a recipe may do without, checked."""
+def make_optional_sections(values: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Any]:
+    """The checked optional sections of a recipe."""
     if not values:
         return {}
     from ...models.lora import LoraConfig
@@ -279,5 +282,5 @@ def added_sections(values: Mapping[str, Mapping[str, Any]], where: str) -> dict[
 
 
 def is_new(name: Any) -> bool:
-    """Whether a model or tokenizer is to be made, and not loaded."""
+    """Whether a model or tokenizer is to be created instead of loaded."""
     return isinstance(name, str) and name.startswith(NEW)

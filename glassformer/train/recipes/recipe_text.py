@@ -1,4 +1,4 @@
-"""A recipe as text: TOML that is read and written, and values as a command line has them."""
+"""A recipe as text: reading and writing TOML, and parsing values of the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A value as a command line has it: what TOML can read, else the text itself.
+    """A value of the command line: a TOML value, or else the text itself.
 
     >>> parse_value("3e-5"), parse_value("true"), parse_value("[1, 2]"), parse_value("train.tsv")
     (3e-05, True, [1, 2], 'train.tsv')
@@ -43,9 +43,13 @@ def parse_value(text: str) -> Any:
 
 
 def as_toml(recipe: Recipe) -> str:
-    """A recipe as a file, complete with all that was not said."""
+    """A recipe as TOML, complete with all defaults."""
     values = recipe.to_dict()
-    plain = {name: value for name, value in values.items() if not isinstance(value, dict) and name not in recipe.added}
+    plain = {
+        name: value
+        for name, value in values.items()
+        if not isinstance(value, dict) and name not in recipe.optional_sections
+    }
     lines = [line_of(name, value) for name, value in plain.items()]
     for section in ("data", "vocabulary", "options", "config", "lora", "distill", "train"):
         if values[section] is None:

@@ -1,1 +1,1 @@
-"""What a run reports: its log, its page, and several runs side by side."""
+"""The log and the report of a run, and comparisons of several runs."""

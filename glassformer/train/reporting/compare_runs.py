@@ -1,10 +1,10 @@
-"""Recipes side by side: each is run with several seeds, and all that is told is told with its spread.
+"""Comparison of recipes: each is run with several seeds, and all numbers are reported with their spread.
 
     FOLDER/
       NAME/seed-0/       a run like any other, with the recipe.toml it was started from
       comparison.json, comparison.html
 
-Runs that are done stay; one that was stopped goes on where it was.
+Finished runs are reused; an interrupted one is resumed.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Any
 
 from ...checkpoints.files import make_folder, read_json, write_atomically
 from ...errors import GlassformerError, InputError
-from ..recipes.build import build, check_files, check_recipe
+from ..recipes.build_trainer import build_trainer, check_files, check_recipe
 from ..recipes.recipe import Recipe, make_recipe
 from ..recipes.recipe_text import as_toml, read_recipe
 from ..result import RESULT
 from .run_log import LOG, read_log
 
-KEPT_RECIPE = "recipe.toml"
-OF_LENGTHS = re.compile(r"(.+) (\d+-\d+|over \d+)")  # how a metric of texts of some lengths is called
+RECIPE_FILE = "recipe.toml"
+LENGTH_METRIC = re.compile(r"(.+) (\d+-\d+|over \d+)")  # the name of a metric for texts of certain lengths
 COSTS = ("seconds", "tokens", "step", "parameters", "trained_parameters")
 
 
 @dataclass(frozen=True)
 class Spread:
-    """One number of several runs."""
+    """A number's values in several runs."""
 
     values: tuple[float, ...]
 
@@ -42,7 +42,7 @@ class Spread:
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation between seeds; one run has none.
+        """The standard deviation between seeds, None for one run.
 
         >>> Spread((1.0, 2.0, 3.0)).deviation
         1.0
@@ -57,11 +57,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class Run:
-    """One recipe with one seed, when it is done."""
+    """A finished run: one recipe with one seed."""
 
     seed: int
     folder: Path
-    result: dict[str, Any]  # what its result.json holds
+    result: dict[str, Any]  # the content of its result.json
 
     @property
     def lines(self) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ class Outcome:
 
     @property
     def metrics(self) -> dict[str, Spread]:
-        """What evaluation told of the trained models."""
+        """The evaluation of the trained models."""
         names = [name for name in self.runs[0].result["metrics"] if name != "rows"]
         return {name: Spread(tuple(run.result["metrics"][name] for run in self.runs)) for name in names}
 
@@ -89,26 +89,26 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The outcomes of all recipes, in their order; the first is the one that others are held against."""
+    """The outcomes of all recipes, in order; the first is the baseline that others are compared with."""
 
     outcomes: tuple[Outcome, ...]
     seeds: tuple[int, ...]
-    chosen: str | None = None  # the metric by which all recipes choose their best model, if they name one
+    chosen: str | None = None  # the metric that selects the best model, if all recipes name the same
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics that all recipes have."""
+        """The metrics that all recipes share."""
         shared = [outcome.metrics.keys() for outcome in self.outcomes]
         return [name for name in shared[0] if all(name in each for each in shared)]
 
     @property
     def headings(self) -> list[str]:
-        """What tells recipes apart: of variants of one recipe, the fields that were varied; else their names."""
+        """What distinguishes recipes: the fields that differ between variants of one recipe, else their names."""
         first, *others = ([part.partition("=")[0] for part in outcome.name.split(", ")] for outcome in self.outcomes)
         return first[1:] if others and len(first) > 1 and all(each == first for each in others) else ["recipe"]
 
     def cells(self, outcome: Outcome) -> tuple[str, ...]:
-        """What stands under these headings."""
+        """A recipe's values under these headings."""
         if self.headings == ["recipe"]:
             return (outcome.name,)
         return tuple(part.partition("=")[2] for part in outcome.name.split(", ")[1:])
@@ -116,22 +116,20 @@ class Comparison:
     def label(self, outcome: Outcome) -> str:
         """The same in one line."""
         cells = self.cells(outcome)
-        return (
-            cells[0]
-            if self.headings == ["recipe"]
-            else ", ".join(map("=".join, zip(self.headings, cells, strict=True)))
-        )
+        if self.headings == ["recipe"]:
+            return cells[0]
+        return ", ".join(map("=".join, zip(self.headings, cells, strict=True)))
 
     @property
-    def of_all_rows(self) -> list[str]:
-        """Those metrics that are not of texts of some lengths."""
-        return [name for name in self.metrics if not OF_LENGTHS.fullmatch(name)]
+    def overall_metrics(self) -> list[str]:
+        """The metrics of all rows."""
+        return [name for name in self.metrics if not LENGTH_METRIC.fullmatch(name)]
 
     @property
     def by_length(self) -> dict[str, list[str]]:
-        """The other ones: a metric -> the lengths that it was told for, from short to long."""
+        """The metrics by length of the text: a metric -> its ranges of lengths, from short to long."""
         found: dict[str, list[str]] = {}
-        for match in filter(None, map(OF_LENGTHS.fullmatch, self.metrics)):
+        for match in filter(None, map(LENGTH_METRIC.fullmatch, self.metrics)):
             found.setdefault(match[1], []).append(match[2])
         return found
 
@@ -142,9 +140,9 @@ class Comparison:
         return next((name for name in self.metrics if name != "loss"), self.metrics[0])
 
     def difference(self, outcome: Outcome, metric: str) -> Spread:
-        """By how much a recipe differs from the first one, seed by seed."""
-        mine, first = outcome.metrics[metric].values, self.outcomes[0].metrics[metric].values
-        return Spread(tuple(a - b for a, b in zip(mine, first, strict=True)))
+        """The difference of a recipe from the first one, seed by seed."""
+        values, baseline = outcome.metrics[metric].values, self.outcomes[0].metrics[metric].values
+        return Spread(tuple(a - b for a, b in zip(values, baseline, strict=True)))
 
     def to_dict(self) -> dict[str, Any]:
         found = [
@@ -161,23 +159,23 @@ class Comparison:
 
 
 class Stopped(Exception):
-    """A signal ended a run; the comparison can go on later."""
+    """A signal ended a run; the comparison can be resumed later."""
 
 
 def compare(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -> Comparison:
-    """Run every recipe with every seed, as far as that is not done yet."""
+    """Run every recipe with every seed, unless that run is finished already."""
     if not recipes or not seeds:
         raise InputError("a comparison needs at least one recipe and one seed")
     for name, recipe in recipes.items():
-        if not recipe.data.judges:
+        if not recipe.data.has_eval_rows:
             raise InputError(f"{name} has no rows to compare by: give data.eval, data.eval_fraction or data.eval_tail")
     planned = list(plan(recipes, seeds, folder))
     for recipe in planned:  # before hours of work
         if not is_done(recipe):
             check_recipe(recipe)
             check_files(recipe)
-        refuse_another(recipe)
-    done = [finished(recipe) for recipe in planned]
+        refuse_other_recipe(recipe)
+    done = [run_recipe(recipe) for recipe in planned]
     each = len(seeds)
     outcomes = [Outcome(name, tuple(done[i * each : (i + 1) * each])) for i, name in enumerate(recipes)]
     chosen = {recipe.train.metric_for_best_model for recipe in recipes.values()}
@@ -185,47 +183,47 @@ def compare(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -
 
 
 def plan(recipes: Mapping[str, Recipe], seeds: Sequence[int], folder: Path) -> Iterator[Recipe]:
-    """All runs of a comparison, as recipes of their own."""
+    """A recipe for each run of a comparison."""
     for name, recipe in recipes.items():
         for seed in seeds:
             yield recipe.in_folder(folder / name / f"seed-{seed}", seed=seed)
 
 
-def written_today(path: Path) -> str:
-    """The recipe that a run was started from, with the default of every field that has come since."""
+def recipe_with_defaults(path: Path) -> str:
+    """The recipe that a run was started from, with the defaults of fields that were added since."""
     try:
         return as_toml(make_recipe(read_recipe(path), str(path)))
     except GlassformerError:
         return path.read_text(encoding="utf-8")
 
 
-def refuse_another(recipe: Recipe) -> None:
-    """Raise if the folder holds a run of a recipe that was not the same."""
-    path = Path(recipe.train.output_dir) / KEPT_RECIPE
+def refuse_other_recipe(recipe: Recipe) -> None:
+    """Raise if the folder holds a run of another recipe."""
+    path = Path(recipe.train.output_dir) / RECIPE_FILE
     if not path.exists():
         return
-    before, now = written_today(path).splitlines(), as_toml(recipe).splitlines()
-    other = [line for line in now if line not in before] or [line for line in before if line not in now]
-    if other:
+    before, now = recipe_with_defaults(path).splitlines(), as_toml(recipe).splitlines()
+    changed = [line for line in now if line not in before] or [line for line in before if line not in now]
+    if changed:
         raise InputError(
-            f"{path.parent} holds a run of another recipe, which did not say {', '.join(other[:4])}; "
+            f"{path.parent} holds a run of another recipe, which did not say {', '.join(changed[:4])}; "
             "remove that folder, or name another output_dir"
         )
 
 
 def is_done(recipe: Recipe) -> bool:
-    """Whether a run was trained to its end before."""
+    """Whether a run is finished."""
     return (Path(recipe.train.output_dir) / RESULT).exists()
 
 
-def finished(recipe: Recipe) -> Run:
-    """A run, trained to its end now if it was not before."""
+def run_recipe(recipe: Recipe) -> Run:
+    """The finished run of a recipe, trained now unless it was before."""
     folder = Path(recipe.train.output_dir)
     if not is_done(recipe):
-        trainer = build(recipe)
-        if trainer.ranks.leads:
+        trainer = build_trainer(recipe)
+        if trainer.process_group.is_main:
             make_folder(folder)
-            write_atomically(folder / KEPT_RECIPE, as_toml(recipe))
+            write_atomically(folder / RECIPE_FILE, as_toml(recipe))
         result = trainer.train(resume=True)
         if result.stopped_by not in (None, "early stopping"):
             raise Stopped(result.stopped_by)
@@ -233,7 +231,7 @@ def finished(recipe: Recipe) -> Run:
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> None:
-    """The numbers as JSON and all of it as one page."""
+    """Write comparison.json and comparison.html."""
     from .run_comparison_page import comparison_page
 
     write_atomically(folder / "comparison.json", json.dumps(comparison.to_dict(), indent=2) + "\n")

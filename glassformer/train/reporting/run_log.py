@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: a bar in a terminal, plain lines elsewhere, JSON lines for programs."""
+"""The log of a run: a bar in a terminal, plain lines elsewhere, JSON lines and TensorBoard events in files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOG = "log.jsonl"
 
 
 class RunLog:
-    """The lines of a run: kept in a file, shown to whoever watches, and handed to TensorBoard if that is asked for."""
+    """The lines of a run's log: written to a file, printed, and sent to TensorBoard if that is requested."""
 
     def __init__(self, folder: Path, total: int, *, writes: bool, tensorboard: bool = False) -> None:
         self.path, self.total, self.writes = folder / LOG, total, writes
@@ -30,19 +30,19 @@ class RunLog:
         self.events: Any = None
         self.began, self.first = time.monotonic(), 0
         self.since, self.tokens = time.monotonic(), 0
-        self.stepped = self.since  # when the last step ended
+        self.last_step = self.since  # when it ended
 
-    def go_on_from(self, step: int) -> None:
-        """Forget lines of steps that will be taken again."""
+    def resume_from(self, step: int) -> None:
+        """Remove the lines of steps that will be repeated."""
         self.first = step
         if self.tensorboard:
             self.events = open_events(self.path.parent, step + 1)
         if self.writes and self.path.exists():
-            kept = [json.dumps(line) + "\n" for line in read_log(self.path) if line.get("step", 0) <= step]
-            write_atomically(self.path, "".join(kept))
+            lines = [json.dumps(line) + "\n" for line in read_log(self.path) if line.get("step", 0) <= step]
+            write_atomically(self.path, "".join(lines))
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Keep a line and show it."""
+        """Write a line and print it."""
         if not self.writes:
             return
         try:
@@ -54,33 +54,33 @@ class RunLog:
             for name, value in line.items():
                 if isinstance(value, int | float) and name != "step":
                     self.events.add_scalar(name, value, line["step"])
-        self.say(self.in_words(line))
-        if "tokens_per_second" not in line:  # an evaluation, in whose time nothing was learnt
-            self.since += time.monotonic() - self.stepped
+        self.show(self.format_line(line))
+        if "tokens_per_second" not in line:  # the time of an evaluation does not count for the speed
+            self.since += time.monotonic() - self.last_step
 
-    def say(self, text: str) -> None:
+    def show(self, text: str) -> None:
         if not self.writes:
             return
         if self.bar is not None:
-            self.bar.say(text)
+            self.bar.show(text)
         else:
             print(text, file=sys.stderr, flush=True)
 
-    def moved(self, step: int, result: StepResult, rate: float) -> None:
-        """Count the tokens of a step, and show where the run is, in a terminal."""
+    def count_step(self, step: int, result: StepResult, rate: float) -> None:
+        """Count the tokens of a step, and update the bar in a terminal."""
         self.tokens += result.tokens
-        self.stepped = time.monotonic()
+        self.last_step = time.monotonic()
         if self.bar is not None:
-            told = f"loss {result.loss:.4f}, rate {rate:.2g}, {self.speed:,.0f} tokens/s, {result.padding:.0%} padding"
-            self.bar.move(step, told)
+            text = f"loss {result.loss:.4f}, rate {rate:.2g}, {self.speed:,.0f} tokens/s, {result.padding:.0%} padding"
+            self.bar.update(step, text)
 
     @property
     def speed(self) -> float:
         """Tokens per second since the last line."""
         return self.tokens / max(time.monotonic() - self.since, 1e-9)
 
-    def tell(self, progress: Progress, result: StepResult, rate: float, epoch: float) -> None:
-        """Add a line on all steps since the last one."""
+    def log_steps(self, progress: Progress, result: StepResult, rate: float, epoch: float) -> None:
+        """Add a line about all steps since the last one."""
         loss, targets, skipped = (progress.since_log[name] for name in ("loss", "targets", "skipped"))
         line = {
             "step": progress.step,
@@ -95,10 +95,10 @@ class RunLog:
         self.add({**line, "skipped": int(skipped)} if skipped else line)
         self.since, self.tokens = time.monotonic(), 0
 
-    def in_words(self, line: Mapping[str, Any]) -> str:
+    def format_line(self, line: Mapping[str, Any]) -> str:
         step = line["step"]
         parts = [f"step {step:,} of {self.total:,}"]
-        parts += [f"{name} {shown(value)}" for name, value in line.items() if name not in ("step", "time")]
+        parts += [f"{name} {format_value(value)}" for name, value in line.items() if name not in ("step", "time")]
         if "tokens_per_second" in line and step > self.first:
             left = (time.monotonic() - self.began) / (step - self.first) * (self.total - step)
             parts.append(f"{duration(left)} left")
@@ -106,13 +106,13 @@ class RunLog:
 
     def close(self) -> None:
         if self.bar is not None:
-            self.bar.end()
+            self.bar.close()
         if self.events is not None:
             self.events.close()
 
 
 def objective_means(objectives: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """The mean of each objective, where there are several; one alone is the loss.
+    """The mean of each objective if there are several; a single one is the loss itself.
 
     >>> objective_means({"masked_lm": (6.0, 2), "next_sentence": (1.0, 4)})
     {'masked_lm_loss': 3.0, 'next_sentence_loss': 0.25}
@@ -132,20 +132,20 @@ class Bar:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self.bar = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
         self.bar.start()
-        self.place = self.bar.add_task("training", total=total)
+        self.bar_id = self.bar.add_task("training", total=total)
 
-    def move(self, step: int, text: str) -> None:
-        self.bar.update(self.place, completed=step, description=text)
+    def update(self, step: int, text: str) -> None:
+        self.bar.update(self.bar_id, completed=step, description=text)
 
-    def say(self, text: str) -> None:
+    def show(self, text: str) -> None:
         self.bar.console.print(text, markup=False)
 
-    def end(self) -> None:
+    def close(self) -> None:
         self.bar.stop()
 
 
 def open_events(folder: Path, first: int) -> Any:
-    """TensorBoard's writer of event files; what older ones tell of steps from `first` on does not count."""
+    """TensorBoard's event writer, which discards older events of steps from `first` on."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -154,7 +154,7 @@ def open_events(folder: Path, first: int) -> Any:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log; one that a killed run left half written at the end is no line."""
+    """The lines of a log, without an incomplete one that a killed run left at the end."""
     lines = []
     with open(path, encoding="utf-8") as file:
         for text in file:
@@ -166,14 +166,14 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     if not isinstance(value, float):
         return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     return f"{value:.4f}" if 0.001 <= abs(value) < 1000 else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def duration(seconds: float) -> str:
-    """A span of time as people say it.
+    """A duration in readable units.
 
     >>> duration(42), duration(600), duration(7260)
     ('42 s', '10 min', '2 h 1 min')

@@ -27,14 +27,14 @@ def folder(tmp_path):
     glassformer.GPT2LMHeadModel(config).save_pretrained(tmp_path)
     (tmp_path / "generation_config.json").unlink()
     (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
-    told = json.loads((tmp_path / "config.json").read_text())
-    told |= {
+    values = json.loads((tmp_path / "config.json").read_text())
+    values |= {
         "tokenizer_class": "BertTokenizer",
         "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 32}},
         "output_past": True,
         "gradient_checkpointing": False,
     }
-    (tmp_path / "config.json").write_text(json.dumps(told))
+    (tmp_path / "config.json").write_text(json.dumps(values))
     return tmp_path
 
 
@@ -53,16 +53,16 @@ def test_the_tutorial_runs(folder):
 def test_the_checkpoint_says_how_the_task_is_done(folder):
     pipe = pipeline("text-generation", model=folder)
     torch.manual_seed(0)
-    drawn = pipe("我爱北京", return_tensors=True)[0]["generated_token_ids"]
-    assert len(drawn) == 32
+    sampled = pipe("我爱北京", return_tensors=True)[0]["generated_token_ids"]
+    assert len(sampled) == 32
     torch.manual_seed(1)
-    assert pipe("我爱北京", return_tensors=True)[0]["generated_token_ids"] != drawn
+    assert pipe("我爱北京", return_tensors=True)[0]["generated_token_ids"] != sampled
     greedy = [pipe("我爱北京", do_sample=False, max_new_tokens=5) for _ in range(2)]
     assert greedy[0] == greedy[1]
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"do_sample": False},
         {"do_sample": False, "num_beams": 3, "length_penalty_counts": "new"},
@@ -70,18 +70,20 @@ def test_the_checkpoint_says_how_the_task_is_done(folder):
         {"do_sample": False, "num_beams": 3, "num_return_sequences": 2, "length_penalty_counts": "new"},
     ],
 )
-def test_as_transformers_answers(folder, asked):
+def test_as_transformers_answers(folder, options):
     transformers = pytest.importorskip("transformers")
     texts = ["我爱北京天安门", "the cat sat on the mat", "so good"]
-    ours = pipeline("text-generation", model=folder)(texts, max_new_tokens=12, **asked)
+    ours = pipeline("text-generation", model=folder)(texts, max_new_tokens=12, **options)
     model = transformers.GPT2LMHeadModel.from_pretrained(folder)
     model.generation_config.eos_token_id = None
     tokenizer = transformers.BertTokenizer.from_pretrained(folder)
     theirs = transformers.pipeline("text-generation", model=model, tokenizer=tokenizer)
-    asked = {name: value for name, value in asked.items() if name != "length_penalty_counts"}
+    options = {name: value for name, value in options.items() if name != "length_penalty_counts"}
     for text, mine in zip(texts, ours, strict=True):
-        told = theirs(text, max_new_tokens=12, add_special_tokens=False, clean_up_tokenization_spaces=True, **asked)
-        assert [squeeze(one) for one in mine] == [squeeze(one) for one in told]
+        expected = theirs(
+            text, max_new_tokens=12, add_special_tokens=False, clean_up_tokenization_spaces=True, **options
+        )
+        assert [squeeze(one) for one in mine] == [squeeze(one) for one in expected]
 
 
 def squeeze(answer: dict) -> str:
@@ -135,7 +137,7 @@ def test_a_model_that_sees_what_it_should_predict_is_refused_when_the_pipeline_i
         pipeline("text-generation", model=checkpoint(glassformer.BertForMaskedLM))
 
 
-def test_a_prompt_that_is_too_long_is_told_once(folder, recwarn):
+def test_a_prompt_that_is_too_long_is_reported_once(folder, recwarn):
     pipe = pipeline(
         "text-generation", model=folder, tokenizer=AutoTokenizer.from_pretrained(folder, model_max_length=60)
     )

@@ -18,7 +18,8 @@ from glassformer import (
     Translation,
     pipeline,
 )
-from glassformer.tasks.metrics import exact_match, machine_translation, rouge
+from glassformer.tasks.inference import answers
+from glassformer.tasks.metrics import exact_match, rouge, translation_scores
 from glassformer.train.step import take_step
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")]
@@ -48,7 +49,7 @@ def tiny(words=21, **fields):
         **fields,
     )
     model = TransformerForSeq2SeqLM(config).eval()
-    model.fc_out.weight.data[0, 0] += 0.01  # as if it had learnt something: a model as it was drawn does not answer
+    model.fc_out.weight.data[0, 0] += 0.01  # as if it had been trained: a newly initialised model does not answer
     return model
 
 
@@ -128,14 +129,14 @@ def test_answers(task, tokenizer):
     assert "summary_token_ids" in short("a b c", return_tensors=True)[0]
 
 
-def test_the_end_for_want_of_room_is_told(task, tokenizer):
+def test_reaching_the_maximum_length_is_reported(task, tokenizer):
     pipe = pipeline("translation", model=task.model, tokenizer=tokenizer, suppress_tokens=[3])
     (answer,) = pipe("a b")
     assert answer["unfinished"]
-    assert len(pipe("a b", return_tensors=True)[0]["translation_token_ids"]) == 15  # all that the model has room for
+    assert len(pipe("a b", return_tensors=True)[0]["translation_token_ids"]) == 15  # all positions of the model
 
 
-def test_long_sources_are_refused_or_cut_and_told(task, tokenizer):
+def test_long_sources_are_refused_or_truncated_with_a_report(task, tokenizer):
     pipe = pipeline("translation", model=task.model, tokenizer=tokenizer, max_new_tokens=3)
     with pytest.raises(glassformer.InputError, match="20 tokens and the model takes 16; pass truncation=True"):
         pipe("a " * 18)
@@ -155,7 +156,7 @@ def test_nothing_is_said_of_what_fills_a_batch(task, caplog):
     assert not caplog.records
 
 
-def test_bad_rows_are_told(task):
+def test_bad_rows_are_reported(task):
     for row, message in (
         ("", "the source is empty"),
         ({"text": "a"}, "did you mean 'target'"),
@@ -170,10 +171,10 @@ def test_bad_rows_are_told(task):
         task.with_options(num_beam=3)
 
 
-def test_a_folder_tells_its_task_and_keeps_two_vocabularies(tmp_path, tokenizer):
+def test_a_folder_implies_its_task_and_keeps_two_vocabularies(tmp_path, tokenizer):
     letters = BertTokenizer(vocab={word: i for i, word in enumerate([*WORDS[:5], *"xyz"])})
     model = tiny(8, source_vocab_size=len(WORDS), share_embeddings=False)
-    with pytest.raises(glassformer.InputError, match="reads 21 words and writes 8 others"):
+    with pytest.raises(glassformer.InputError, match="reads 21 tokens and writes 8 others"):
         Translation(model, tokenizer)
     task = Translation(model, tokenizer, letters)
     assert task.encode({"source": "a", "target": "x y"})[0].labels["labels"] == [5, 6, 3]
@@ -196,7 +197,7 @@ def test_what_a_model_says_of_its_tasks_counts(tokenizer):
 
 
 def test_a_translator_gives_no_vectors(task, tokenizer):
-    with pytest.raises(glassformer.InputError, match="feature-extraction takes a model that reads one text"):
+    with pytest.raises(glassformer.InputError, match="feature-extraction takes an encoder or a decoder"):
         glassformer.FeatureExtraction(task.model, tokenizer)
 
 
@@ -209,12 +210,25 @@ def test_evaluation(task):
     assert set(short) == {"loss", "rouge1", "rouge2", "rougeL", "rows"}
 
 
+def test_predictions_are_generated_from_the_encoded_rows(task, monkeypatch):
+    task = task.with_options(max_new_tokens=4)
+    encoded, predicted = [], []
+    encode, score = Translation.encode, Translation.score_texts
+    monkeypatch.setattr(Translation, "encode", lambda self, row: encoded.append(row) or encode(self, row))
+    monkeypatch.setattr(
+        Translation, "score_texts", lambda self, texts, right: predicted.extend(texts) or score(self, texts, right)
+    )
+    glassformer.evaluate(task, ROWS, tokens_per_batch=8)
+    assert encoded == ROWS
+    assert predicted == [answer["translation_text"] for answer in answers(task, [row["source"] for row in ROWS])]
+
+
 def test_metrics_by_length(task):
-    judged = task.with_options(by_length=[1, 3])
-    found = judged.metric(["a b c", "f", "a b c d"], ["a b c", "f", "a b c d e"])
+    task_by_length = task.with_options(by_length=[1, 3])
+    found = task_by_length.compute_metrics(["a b c", "f", "a b c d"], ["a b c", "f", "a b c d e"])
     assert found["exact_match"] == pytest.approx(2 / 3)
     assert (found["exact_match 1-1"], found["exact_match 2-3"], found["exact_match over 3"]) == (1.0, 1.0, 0.0)
-    assert "exact_match over 3" not in judged.metric(["a"], ["a"])
+    assert "exact_match over 3" not in task_by_length.compute_metrics(["a"], ["a"])
     for wrong in ([3, 1], [0], 5, ["a"]):
         with pytest.raises(glassformer.InputError, match="rising numbers of tokens"):
             task.with_options(by_length=wrong)
@@ -226,27 +240,27 @@ def test_metrics_by_length(task):
 def test_bleu_and_chrf_are_sacrebleus(caplog):
     sacrebleu = pytest.importorskip("sacrebleu")
     said, due = ["the cat sat on the mat", "a dog barks"], ["the cat is on the mat", "a dog is barking"]
-    found = machine_translation(said, due)
+    found = translation_scores(said, due)
     assert found["bleu"] == sacrebleu.corpus_bleu(said, [due]).score
     assert found["chrf"] == sacrebleu.corpus_chrf(said, [due]).score
-    assert "tok:none" in machine_translation(["a dog ."] * 100, ["a dog ."] * 100, "none")["bleu"].signature
-    assert not caplog.records  # it was asked for: no word about text that is cut already
-    assert "tok:zh" in machine_translation(["一只狗"], ["一只猫"], "zh")["bleu"].signature
-    assert machine_translation(["A Dog Is Here Now"], ["a dog is here now"], lowercase=True)["bleu"] == pytest.approx(
+    assert "tok:none" in translation_scores(["a dog ."] * 100, ["a dog ."] * 100, "none")["bleu"].signature
+    assert not caplog.records  # requested: no warning about tokenized text
+    assert "tok:zh" in translation_scores(["一只狗"], ["一只猫"], "zh")["bleu"].signature
+    assert translation_scores(["A Dog Is Here Now"], ["a dog is here now"], lowercase=True)["bleu"] == pytest.approx(
         100
     )
     assert exact_match(["a ", "b"], ["a", "c"]) == {"exact_match": 0.5}
 
 
-def test_words_without_spaces_are_told_once(task, caplog):
+def test_words_without_spaces_are_reported_once(task, caplog):
     with caplog.at_level(logging.WARNING, "glassformer"):
-        task.metric(["a dog"], ["a cat 猫"])
-        task.with_options(bleu_tokenize="zh").metric(["一只狗"], ["一只猫"])
+        task.compute_metrics(["a dog"], ["a cat 猫"])
+        task.with_options(bleu_tokenize="zh").compute_metrics(["一只狗"], ["一只猫"])
         assert not caplog.records
         for _ in range(2):
-            task.metric(["一只狗"], ["一只猫"])
+            task.compute_metrics(["一只狗"], ["一只猫"])
     (record,) = caplog.records
-    assert "bleu_tokenize='zh' cuts Chinese into characters, got 13a" in record.getMessage()
+    assert "bleu_tokenize='zh' splits Chinese into characters, got 13a" in record.getMessage()
 
 
 def test_rouge_by_hand():
@@ -261,7 +275,7 @@ def test_rouge_by_hand():
     assert rouge([""], ["a"]) == {"rouge1": 0.0, "rouge2": 0.0, "rougeL": 0.0}
 
 
-def test_a_length_that_was_asked_for_is_the_only_one(task, caplog):
+def test_a_requested_length_is_the_only_one(task, caplog):
     with caplog.at_level(logging.WARNING, "glassformer"):
         glassformer.Pipeline(task)("a b c", max_length=3)
     assert not caplog.records

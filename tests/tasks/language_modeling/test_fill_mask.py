@@ -1,4 +1,4 @@
-"""fill-mask: transformers' propositions, several masks, targets, whole words; only masked positions are scored."""
+"""fill-mask: transformers' proposals, several masks, targets, whole words; only masked positions are scored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder(checkpoint):
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"targets": ["cat", "dog", "park"]}, {"targets": "cat"}])
 @pytest.mark.parametrize("given", [ONE, TWO, [ONE], [ONE, TWO], ["so [MASK]", ONE, "[MASK]"]])
-def test_propositions_are_those_of_transformers(folder, given, options):
+def test_proposals_are_those_of_transformers(folder, given, options):
     close(pipeline("fill-mask", model=folder)(given, **options), theirs("fill-mask", folder)(given, **options))
 
 
@@ -61,7 +61,7 @@ def test_long_texts(folder):
         found = pipe(long, **options)
         assert {each.pop("truncated") for each in found} == {True}
         close(found, theirs("fill-mask", folder)(long, tokenizer_kwargs={"truncation": True}))
-    with pytest.raises(InputError, match=r"has no .MASK. in the part that was not cut off"):
+    with pytest.raises(InputError, match=r"has no .MASK. in the part that was not truncated"):
         pipe("the cat sat . " * 12 + "[MASK]", truncation=True)
 
 
@@ -108,13 +108,13 @@ def test_evaluation(folder):
     assert predicted[1] == [pipeline(model=folder)(ONE, top_k=1)[0]["token"]]
     right = [task.reference(row) for row in ROWS]
     assert right == [[VOCAB.index("cat"), VOCAB.index("mat")], [VOCAB.index("park")]]
-    assert task.metric([[right[0][0], 0], right[1]], right) == {"accuracy": 2 / 3}
+    assert task.compute_metrics([[right[0][0], 0], right[1]], right) == {"accuracy": 2 / 3}
 
 
 def test_plain_text_is_for_another_task(folder):
     task = FillMask.from_pretrained(folder)
-    with pytest.raises(InputError, match=r"rows with words, .* masked-language-modeling learns from plain"):
-        task.learn_from({"text": "the cat sat"}, (0, 0, 0))
+    with pytest.raises(InputError, match=r"rows with words, .* masked-language-modeling is trained on plain"):
+        task.training_examples({"text": "the cat sat"}, (0, 0, 0))
 
 
 def test_wrong_words(folder):

@@ -8,7 +8,7 @@ import torch
 import glassformer
 from glassformer import LoraConfig, add_lora
 from glassformer.errors import InputError
-from glassformer.tasks.sentences.contrastive_loss import ranking_loss, same_texts
+from glassformer.nn.contrastive_loss import ranking_loss, same_texts
 from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
@@ -36,7 +36,7 @@ def task_of(folder, **options) -> glassformer.SentenceSimilarity:
 
 
 def loss_of(task, rows) -> torch.Tensor:
-    batch = task.collate([example for row in rows for example in task.learn_from(row, (0,))])
+    batch = task.collate([example for row in rows for example in task.training_examples(row, (0,))])
     assert batch.targets_count == len(rows)
     return task.loss(task.trainable, batch, "mean")
 
@@ -94,11 +94,11 @@ def test_the_right_text_does_not_compete_with_itself():
 def test_vectors_come_together_and_are_written_as_sentence_bert(folder):
     task = task_of(folder, objective="ranking")
     how = TrainSettings(output_dir=str(folder / "run"), max_steps=30, learning_rate=5e-3, report=False)
-    judged = [{**row, "score": 1.0} for row in PAIRS] + [
+    eval_rows = [{**row, "score": 1.0} for row in PAIRS] + [
         {"text": PAIRS[0]["text"], "text_pair": PAIRS[1]["text_pair"], "score": 0.0}
     ]
     before = float(loss_of(task, PAIRS))
-    result = Trainer(task, PAIRS, judged, how).train()
+    result = Trainer(task, PAIRS, eval_rows, how).train()
     assert float(loss_of(task, PAIRS)) < before / 4 and result.metrics["spearman"] > 0.7
     library = pytest.importorskip("sentence_transformers")
     model = library.SentenceTransformer(str(folder / "run"), device="cpu")
@@ -106,7 +106,7 @@ def test_vectors_come_together_and_are_written_as_sentence_bert(folder):
     assert torch.allclose(torch.tensor(model.encode(texts)), torch.tensor(task.encoder.encode(texts)), atol=1e-5)
 
 
-def test_what_is_wrong_is_told(folder):
+def test_errors_are_reported(folder):
     with pytest.raises(InputError, match="objective must be one of 'score', 'ranking', 'triplet', got 'rank'"):
         task_of(folder, objective="rank")
     with pytest.raises(InputError, match="scale must be a number above 0, got 0"):
@@ -117,10 +117,10 @@ def test_what_is_wrong_is_told(folder):
     with pytest.raises(InputError, match="negative must be a text or a list of texts, got"):
         loss_of(task, [{**PAIRS[0], "negative": [3]}])
     loss = task_of(folder)  # a forgotten score is no wish for a contrast
-    with pytest.raises(InputError, match="sentence-similarity learns from rows with score"):
+    with pytest.raises(InputError, match="sentence-similarity is trained on rows with score"):
         loss.loss(loss.trainable, loss.collate(loss.encode(loss.read(PAIRS[0]))))
-    with pytest.raises(InputError, match="learns from rows with score; objective='ranking' learns from pairs alone"):
-        loss.learn_from(PAIRS[0], (0, 0, 0))
+    with pytest.raises(InputError, match="is trained on rows with score; objective='ranking' needs only pairs"):
+        loss.training_examples(PAIRS[0], (0, 0, 0))
 
 
 def test_what_a_row_means_is_not_guessed(folder, caplog):
@@ -129,18 +129,20 @@ def test_what_a_row_means_is_not_guessed(folder, caplog):
     for objective in ("ranking", "triplet"):
         task = task_of(folder, objective=objective)
         with pytest.raises(InputError, match="a contrast has one text_pair, and others in negative; got"):
-            task.learn_from(several, (0,))
+            task.training_examples(several, (0,))
         assert len(task.encode(task.read(several))) == 3  # to be compared, after training
-        with pytest.raises(InputError, match="row 1: it has other columns to learn from than row 0, of score, neg"):
+        with pytest.raises(InputError, match="row 1: it has other target columns than row 0, of score, neg"):
             Trainer(task, [TRIPLETS[0], {**PAIRS[1], "score": 0.5}], None, how)
-    assert "is cut" not in caplog.text
-    task_of(folder, objective="ranking", truncation=True).learn_from({**PAIRS[0], "negative": "music " * 90}, (0,))
-    assert "a text is longer than 40 tokens and is cut" in caplog.text
+    assert "is truncated" not in caplog.text
+    task_of(folder, objective="ranking", truncation=True).training_examples(
+        {**PAIRS[0], "negative": "music " * 90}, (0,)
+    )
+    assert "a text is longer than 40 tokens and is truncated" in caplog.text
 
 
-def test_a_score_that_is_no_number_is_told(folder):
+def test_a_score_that_is_no_number_is_reported(folder):
     with pytest.raises(InputError, match="score must be a finite number, got str 'much'"):
-        task_of(folder).learn_from({**PAIRS[0], "score": "much"}, (0, 0, 0))
+        task_of(folder).training_examples({**PAIRS[0], "score": "much"}, (0, 0, 0))
 
 
 def test_scores_may_have_another_scale(folder, caplog):
@@ -149,11 +151,11 @@ def test_scores_may_have_another_scale(folder, caplog):
     assert torch.allclose(loss_of(task_of(folder), rows), loss_of(task_of(folder, full_score=5.0), fives))
     assert "full_score" not in caplog.text
     assert not torch.allclose(loss_of(task_of(folder), rows), loss_of(task_of(folder), fives))
-    told = "a score of 4.5 is above full_score 1.0, and no cosine gets there; if scores end at 5, pass full_score=5"
-    assert caplog.text.count(told) == 1
+    message = "a score of 4.5 is above full_score 1.0, and no cosine reaches it; if scores end at 5, pass full_score=5"
+    assert caplog.text.count(message) == 1
 
 
-def test_vectors_with_an_adapter_go_on_bit_for_bit(folder):
+def test_vectors_with_an_adapter_resume_bit_for_bit(folder):
     def trainer(name: str) -> Trainer:
         torch.manual_seed(1)
         task = task_of(folder, objective="ranking")

@@ -46,13 +46,13 @@ def test_the_ways_to_ask(folder):
     assert pipe.search(a, TEXTS, top_k=1)[0]["corpus_id"] == 0
 
 
-def test_a_cut_is_told(folder, caplog):
+def test_truncation_is_reported(folder, caplog):
     pipe = pipeline(model=folder)
     long = "cat " * 600
     pipe(TEXTS[0], TEXTS[1])
-    assert "is cut" not in caplog.text
+    assert "is truncated" not in caplog.text
     pipe(TEXTS[0], long)
-    assert "a text is longer than" in caplog.text and "and is cut" in caplog.text
+    assert "a text is longer than" in caplog.text and "and is truncated" in caplog.text
     with pytest.raises(InputError, match="tokens and the model takes"):
         pipe(TEXTS[0], long, truncation=False)
 
@@ -86,7 +86,7 @@ def test_a_wrong_measure(folder):
         pipeline(model=folder, similarity="cosmic")
 
 
-def test_what_is_learnt(folder):
+def test_the_loss_and_its_count(folder):
     task = SentenceSimilarity.from_pretrained(folder)
     rows = [
         {"text": TEXTS[0], "text_pair": TEXTS[1], "score": 0.25},
@@ -106,7 +106,7 @@ def test_what_is_learnt(folder):
     assert task.model.get_input_embeddings().weight.grad.abs().sum() > 0
     predicted = list(answers(task, rows, finish=task.predict))
     assert [task.reference(row) for row in rows] == [0.25, 1.0]
-    assert task.metric(predicted, [0.25, 1.0]).keys() == set(task.metrics)
+    assert task.compute_metrics(predicted, [0.25, 1.0]).keys() == set(task.metric_names)
 
 
 def test_the_real_model_is_that_of_sentence_transformers(minilm):
@@ -130,4 +130,4 @@ def test_the_published_figure(minilm, shared):
     predicted = list(answers(task, rows, finish=task.predict))
     right = [task.reference(task.read(row)) for row in rows]
     assert len(predicted) == 1379
-    assert round(task.metric(predicted, right)["spearman"], 4) == 0.8203
+    assert round(task.compute_metrics(predicted, right)["spearman"], 4) == 0.8203

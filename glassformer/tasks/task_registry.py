@@ -1,4 +1,4 @@
-"""The tasks by name, and the task that a checkpoint was made for. Modules are imported when they are used."""
+"""All tasks by name, and the task that a checkpoint was made for. Modules are imported when they are used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALIASES = {
     "ner": "token-classification",
     "next-sentence-prediction": "next-sentence",
 }
-TASK_OF_HEAD = {  # the task that a model with this head answers
+TASK_OF_HEAD = {  # the default task of models with this head
     "sequence-classification": "text-classification",
     "token-classification": "token-classification",
     "question-answering": "question-answering",
@@ -44,16 +44,16 @@ TASK_OF_HEAD = {  # the task that a model with this head answers
     "seq2seq-lm": "translation",
     "body": "feature-extraction",
 }
-OTHER_CLASSES = {"Transformer": "translation", "SentenceEncoder": "sentence-similarity"}  # that no Auto class makes
+OTHER_CLASSES = {"Transformer": "translation", "SentenceEncoder": "sentence-similarity"}  # without an Auto class
 
 
 def task_names() -> list[str]:
-    """Every name that a task answers to."""
+    """Every name and alias of a task."""
     return [*TASKS, *ALIASES]
 
 
 def full_name(name: str) -> str:
-    """The name behind an alias; raises if no task answers to it."""
+    """A task's name from its name or alias; raises if there is none."""
     if not isinstance(name, str):
         raise InputError(f"a task is named by a text such as 'text-classification', got {name!r}")
     if name not in task_names():
@@ -62,17 +62,17 @@ def full_name(name: str) -> str:
 
 
 def task_class(name: str) -> type[Task]:
-    """The task of a name or alias."""
+    """The class of a task, by name or alias."""
     module, _, kind = TASKS[full_name(name)].rpartition(".")
     return getattr(importlib.import_module(f".{module}", __package__), kind)
 
 
 def task_of(class_name: str | None, where: str) -> str:
-    """The task that a model of this class answers."""
+    """The name of the default task of a model class."""
     if class_name in OTHER_CLASSES:
         return OTHER_CLASSES[class_name]
     head = None if class_name is None else head_of(class_name)
     if head is not None:
         return TASK_OF_HEAD[head]
     reason = "does not name its class" if class_name is None else f"is a {class_name}"
-    raise InputError(f"{where} {reason}, which tells no task; name one: pipeline(task, model=...)")
+    raise InputError(f"{where} {reason}, which implies no task; name one: pipeline(task, model=...)")

@@ -1,4 +1,4 @@
-"""report.html: how a run went, on one page that needs nothing else; curves are drawn as SVG."""
+"""report.html: the course of a run on one self-contained page, with curves as SVG."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...checkpoints.files import write_atomically
 from ...tasks.task import Task
 from ..result import TrainResult
 from ..train_settings import TrainSettings
-from .run_log import LOG, duration, read_log, shown
+from .run_log import LOG, duration, format_value, read_log
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 220, 64, 28, 12
 TIMES = ("step", "epoch")
-SHADES = (  # of blue, red, green, violet, ochre and grey, on white and on black
+SHADES = (  # blue, red, green, violet, ochre and grey, for light and dark pages
     ("#2563a8", "#b8491d", "#2c8048", "#8044a0", "#94700a", "#5c636b"),
     ("#7db4ee", "#f0926a", "#7fcf9a", "#c99be6", "#dcbb58", "#a8afb8"),
 )
@@ -48,30 +48,31 @@ line {{ stroke: #ddd; }} .wide {{ overflow-x: auto; }} p span {{ white-space: no
 def write_report(folder: Path, task: Task, settings: TrainSettings, result: TrainResult) -> Path:
     """Write report.html from the log of a run."""
     lines = read_log(folder / LOG) if (folder / LOG).exists() else []
-    parts = [facts(task, result), *(drawn(names, lines) for names in charts(lines)), evaluations(lines)]
-    parts.append(f"<h2>settings</h2>\n{named(settings.to_dict())}")
+    parts = [run_summary(task, result), *(chart(names, lines) for names in chart_names(lines)), evaluations(lines)]
+    parts.append(f"<h2>settings</h2>\n{name_value_table(settings.to_dict())}")
     path = folder / "report.html"
     title = html.escape(f"Training in {folder.name}")
     write_atomically(path, page(title, [part for part in parts if part]))
     return path
 
 
-def facts(task: Task, result: TrainResult) -> str:
-    """What was trained, for how long, and what came of it."""
+def run_summary(task: Task, result: TrainResult) -> str:
+    """A table of the model, the steps and the result."""
     model = f"{type(task.model).__name__}, {result.parameters:,} parameters"
     if result.trained_parameters < result.parameters:
-        model += f", of which {result.trained_parameters:,} learnt"
+        model += f", of which {result.trained_parameters:,} trained"
     ended = "" if result.stopped_by is None else f" ({result.stopped_by})"
     steps = f"{result.step:,} of {result.total_steps:,}{ended}, {result.tokens:,} tokens, {duration(result.seconds)}"
-    told = {"task": task.name, "model": model, "steps": steps}
+    summary = {"task": task.name, "model": model, "steps": steps}
     if result.best is not None:
-        told["best"] = f"{result.best['name']} {shown(result.best['value'])} at step {result.best['step']:,}"
+        value = format_value(result.best["value"])
+        summary["best"] = f"{result.best['name']} {value} at step {result.best['step']:,}"
     if result.metrics:
-        told["model kept"] = ", ".join(f"{name} {shown(value)}" for name, value in result.metrics.items())
-    return named(told)
+        summary["final model"] = ", ".join(f"{name} {format_value(value)}" for name, value in result.metrics.items())
+    return name_value_table(summary)
 
 
-def named(values: Mapping[str, Any]) -> str:
+def name_value_table(values: Mapping[str, Any]) -> str:
     """Names and values as a table."""
     rows = "".join(
         f"<tr><td>{html.escape(name)}</td><td>{html.escape(str(value))}</td></tr>" for name, value in values.items()
@@ -79,16 +80,16 @@ def named(values: Mapping[str, Any]) -> str:
     return f'<div class="wide"><table class="names">{rows}</table></div>'
 
 
-def charts(lines: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """What is drawn, in order: the loss in training and in evaluation together, metrics, and how the steps went."""
+def chart_names(lines: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """The curves of each chart, in order: losses of training and evaluation together, metrics, values of the steps."""
     names = curve_names(lines)
     losses = tuple(name for name in ("loss", "eval_loss") if name in names)
     others = sorted((name for name in names if name not in losses), key=lambda name: not name.startswith("eval_"))
     return [losses, *((name,) for name in others)] if losses else [(name,) for name in others]
 
 
-def drawn(names: Sequence[str], lines: Sequence[dict[str, Any]]) -> str:
-    """Curves under a heading that says which is which."""
+def chart(names: Sequence[str], lines: Sequence[dict[str, Any]]) -> str:
+    """Curves under a heading that is their legend."""
     series = [(colour, points_of(name, lines)) for colour, name in enumerate(names)]
     series = [(colour, points) for colour, points in series if points]
     if not series:
@@ -104,65 +105,63 @@ def legend_entry(colour: int, name: str) -> str:
 
 
 def page(title: str, parts: Sequence[str]) -> str:
-    """A page that needs nothing else."""
+    """A self-contained page."""
     light, dark = (" ".join(f".c{i} {{ color: {each}; }}" for i, each in enumerate(shades)) for shades in SHADES)
     return PAGE.format(title=title, body="\n".join(parts), colours=light, dark_colours=dark)
 
 
 def curve_names(lines: Sequence[dict[str, Any]]) -> list[str]:
-    """What a log tells that can be drawn."""
+    """The names of the values in a log that can be plotted."""
     return list(dict.fromkeys(name for line in lines for name in line if name not in (*TIMES, "eval_rows")))
 
 
 def points_of(name: str, lines: Sequence[dict[str, Any]]) -> list[Point]:
-    """The finite values of a name, each with its step."""
+    """The finite values of a curve, each with its step."""
     points = [(line["step"], line[name]) for line in lines if isinstance(line.get(name), int | float)]
     return [(step, value) for step, value in points if math.isfinite(value)]
 
 
-def curves(name: str, series: Sequence[tuple[int, Sequence[Point]]], places: Mapping[int, str] | None = None) -> str:
-    """Values over steps, or over named places: curves, each with the number of its colour."""
+def curves(name: str, series: Sequence[tuple[int, Sequence[Point]]], ticks: Mapping[int, str] | None = None) -> str:
+    """Values over steps, or over named ticks: curves as SVG, each with the number of its colour."""
     everything = [point for _, points in series for point in points]
     first, last = min(step for step, _ in everything), max(step for step, _ in everything)
     low, high = min(value for _, value in everything), max(value for _, value in everything)
 
-    def across(step: float) -> float:
+    def x_of(step: float) -> float:
         return LEFT + (step - first) / max(last - first, 1) * (WIDTH - LEFT - 10)
 
-    def up(value: float) -> float:
+    def y_of(value: float) -> float:
         share = (value - low) / (high - low) if high > low else 0.5
         return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
 
-    drawn = []
+    parts = []
     for value in dict.fromkeys((low, (low + high) / 2, high)):
-        y = up(value)
-        drawn.append(f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        drawn.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{shown(float(value))}</text>')
-    for step, words in (places or {first: f"step {first:,}", last: f"step {last:,}"}).items():
+        y = y_of(value)
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{format_value(float(value))}</text>')
+    for step, words in (ticks or {first: f"step {first:,}", last: f"step {last:,}"}).items():
         anchor = {first: "start", last: "end"}.get(step, "middle")
-        drawn.append(
-            f'<text x="{across(step):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">{html.escape(words)}</text>'
-        )
+        parts.append(f'<text x="{x_of(step):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">{html.escape(words)}</text>')
     for colour, points in series:
-        spots = [(across(step), up(value)) for step, value in points]
-        dots = spots if len(spots) <= 40 else []
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
-        drawn.append(f'<g class="c{colour % len(SHADES[0])}"><polyline points="{line}"/>')
-        drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in dots]
-        drawn.append("</g>")
-    label = html.escape(name if places else f"{name} from step {first} to {last}", quote=True)
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(drawn)}</svg>'
+        vertices = [(x_of(step), y_of(value)) for step, value in points]
+        dots = vertices if len(vertices) <= 40 else []
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in vertices)
+        parts.append(f'<g class="c{colour % len(SHADES[0])}"><polyline points="{line}"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in dots]
+        parts.append("</g>")
+    label = html.escape(name if ticks else f"{name} from step {first} to {last}", quote=True)
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
 def evaluations(lines: Sequence[dict[str, Any]]) -> str:
     """All evaluations as a table."""
-    judged = [line for line in lines if any(name.startswith("eval_") for name in line)]
-    if not judged:
+    evaluated = [line for line in lines if any(name.startswith("eval_") for name in line)]
+    if not evaluated:
         return ""
-    names = list(dict.fromkeys(name for line in judged for name in line))
+    names = list(dict.fromkeys(name for line in evaluated for name in line))
     head = "".join(f"<th>{html.escape(name.removeprefix('eval_').replace('_', ' '))}</th>" for name in names)
     body = "".join(
-        "<tr>" + "".join(f"<td>{shown(line[name]) if name in line else ''}</td>" for name in names) + "</tr>"
-        for line in judged
+        "<tr>" + "".join(f"<td>{format_value(line[name]) if name in line else ''}</td>" for name in names) + "</tr>"
+        for line in evaluated
     )
     return f"<h2>evaluations</h2>\n<table><tr>{head}</tr>{body}</table>"

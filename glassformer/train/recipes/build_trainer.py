@@ -1,4 +1,4 @@
-"""From a recipe to a trainer: rows are read, tokenizer and model loaded or made."""
+"""From a recipe to a trainer: rows are read, tokenizer and model loaded or created."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...data.shuffle import shuffle, split
 from ...errors import ConfigError, nearest, refuse_unknown
 from ...models import auto
 from ...models.lora import add_lora
-from ...tasks.registry import full_name, task_class, task_of
+from ...tasks.task_registry import full_name, task_class, task_of
 from ...tasks.text_task import TextTask
 from ...text.auto_tokenizer import AutoTokenizer
 from ...text.tokenizer import PreTrainedTokenizer
@@ -27,18 +27,22 @@ from ..randomness import seed_all
 from ..trainer import Trainer
 from .recipe import NEW, DataSettings, Recipe, is_new
 
-LABELLED = {"text-classification": "label", "token-classification": "tags"}  # where the labels of a new head stand
-NUMBER, SCORE = re.compile(r"[+-]?\d+(\.\d*)?"), re.compile(r"[+-]?\d+\.\d*[1-9]\d*")  # 1.0 may be a name, 1.5 is none
+LABEL_COLUMNS = {
+    "text-classification": "label",
+    "token-classification": "tags",
+}  # with the labels of a new head
+NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
+SCORE = re.compile(r"[+-]?\d+\.\d*[1-9]\d*")  # 1.0 may be a label's name, 1.5 is not
 
 
-def build(recipe: Recipe) -> Trainer:
+def build_trainer(recipe: Recipe) -> Trainer:
     """The trainer of a recipe."""
     kind = task_class(recipe.task)
     check_recipe(recipe)
     rows, eval_rows = recipe_rows(recipe, needed_columns(kind, recipe.data))
     config = {**new_labels(recipe, rows), **recipe.config}
-    rows, eval_rows = drawn(rows, recipe.data.limit), drawn(eval_rows, recipe.data.eval_limit)
-    seed_all(recipe.train.seed)  # weights that are drawn belong to the run
+    rows, eval_rows = sample_rows(rows, recipe.data.limit), sample_rows(eval_rows, recipe.data.eval_limit)
+    seed_all(recipe.train.seed)  # newly initialised weights are reproducible
     tokenizer, target = tokenizers(recipe, kind, rows)
     if recipe.from_scratch or is_new(recipe.model):
         task = new_task(kind, recipe, tokenizer, target, config)
@@ -55,28 +59,28 @@ def build(recipe: Recipe) -> Trainer:
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Refuse options, columns and a new model that cannot be, before any row is read."""
+    """Raise for invalid options, columns and shapes of a new model, before any row is read."""
     kind, data = task_class(recipe.task), recipe.data
     refuse_unknown(recipe.options, kind.option_names(), kind.name)
     for name in data.columns or ():
         if name not in kind.columns.all:
-            told = f"{kind.name} reads {', '.join(kind.columns.all)}{nearest(name, kind.columns.all)}"
-            raise ConfigError(f"data.columns has {name!r}, and {told}")
-    labels = LABELLED.get(kind.name)
+            known = f"{kind.name} reads {', '.join(kind.columns.all)}{nearest(name, kind.columns.all)}"
+            raise ConfigError(f"data.columns has {name!r}, and {known}")
+    labels = LABEL_COLUMNS.get(kind.name)
     if data.columns and labels is not None and labels not in data.columns:
-        raise ConfigError(f"data.columns names all columns that are read, and not {labels}, which is learnt")
+        raise ConfigError(f"data.columns must name all columns that are read, and {labels}, the target, is missing")
     if is_new(recipe.model):
         shape = auto.AutoConfig.for_model(recipe.model.removeprefix(NEW), **recipe.config)
     elif recipe.from_scratch:
         shape = auto.AutoConfig.from_pretrained(recipe.model, **recipe.config)
     else:
         return
-    with torch.device("meta"):  # without its numbers
+    with torch.device("meta"):  # without its weights
         auto.AUTO_CLASSES[kind.head].from_config(shape)
 
 
 def check_files(recipe: Recipe) -> None:
-    """Refuse files of rows that are not there, or cannot be read as they should."""
+    """Raise for files of rows that are missing or cannot be read with the recipe's settings."""
     needed = needed_columns(task_class(recipe.task), recipe.data)
     for source in (recipe.data.train, recipe.data.eval):
         if source is not None:
@@ -84,13 +88,13 @@ def check_files(recipe: Recipe) -> None:
 
 
 def needed_columns(kind: type[TextTask], data: DataSettings) -> tuple[str, ...]:
-    """The columns that no row may leave empty: those of a task that writes texts."""
-    known = kind.columns.needed + kind.columns.targets if kind.written_columns else ()
+    """The columns that no row may leave empty: those of a task that generates texts."""
+    known = kind.columns.needed + kind.columns.targets if kind.generated_columns else ()
     return known if data.columns is None or {*data.columns} >= {*known} else ()
 
 
 def recipe_rows(recipe: Recipe, needed: Sequence[str] = ()) -> tuple[Any, list[Any] | None]:
-    """Rows to learn from and rows to judge by. What is streamed stays in its files."""
+    """Training rows and evaluation rows. Streamed rows stay in their files."""
     data = recipe.data
     rows: Any = read_source(data.train, data, needed)
     if not data.streaming:
@@ -100,58 +104,58 @@ def recipe_rows(recipe: Recipe, needed: Sequence[str] = ()) -> tuple[Any, list[A
     if data.eval_fraction is None and data.eval_tail is None:
         return rows, None
     if data.eval_fraction is not None:
-        training, judged = map(list, split(rows, data.eval_fraction, recipe.train.seed))
+        train_rows, eval_rows = map(list, split(rows, data.eval_fraction, recipe.train.seed))
     else:
         first = round(len(rows) * (1 - data.eval_tail))
-        training, judged = rows[:first], rows[first:]
-    if not training or not judged:
+        train_rows, eval_rows = rows[:first], rows[first:]
+    if not train_rows or not eval_rows:
         name = "eval_tail" if data.eval_fraction is None else "eval_fraction"
-        told = f"of {len(rows)} rows leaves {len(training)} to learn from and {len(judged)} to judge by"
-        raise ConfigError(f"data.{name} {getattr(data, name)} {told}")
-    return training, judged
+        sizes = f"{len(train_rows)} for training and {len(eval_rows)} for evaluation"
+        raise ConfigError(f"data.{name} {getattr(data, name)} of {len(rows)} rows leaves {sizes}")
+    return train_rows, eval_rows
 
 
 def read_source(source: str | dict[str, str], data: DataSettings, needed: Sequence[str] = ()) -> Iterable[Any]:
-    """Rows of a file, or of files that stand side by side."""
-    how = {name: getattr(data, name) for name in ("columns", "format", "header", "delimiter", "quotes")}
+    """Rows of a file, or of parallel files with a column each."""
+    options = {name: getattr(data, name) for name in ("columns", "format", "header", "delimiter", "quotes")}
     if isinstance(source, str):
-        return read_rows(source, needed=needed, on_bad=data.on_bad, **how)
-    told = next((name for name, value in how.items() if value is not None), None)
-    if told or (data.on_bad != "raise" and not needed):
-        raise ConfigError(f"data.{told or 'on_bad'} is not for files of plain lines, one for each column")
+        return read_rows(source, needed=needed, on_bad=data.on_bad, **options)
+    given = next((name for name, value in options.items() if value is not None), None)
+    if given or (data.on_bad != "raise" and not needed):
+        raise ConfigError(f"data.{given or 'on_bad'} is not for files of plain lines, one for each column")
     return read_parallel(source, needed=needed, on_bad=data.on_bad)
 
 
-def drawn(rows: Any, limit: int | None) -> Any:
-    """So many rows, drawn at random and always the same; all of them without a limit."""
+def sample_rows(rows: Any, limit: int | None) -> Any:
+    """A random sample of rows, the same in every run; all of them without a limit."""
     if limit is None or rows is None:
         return rows
     return list(itertools.islice(shuffle(rows, len(rows), seed=0), limit))
 
 
 def tokenizers(recipe: Recipe, kind: type[TextTask], rows: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
-    """What a task is made with to read texts, and, if that is told, to write them."""
-    reads, writes = kind.columns.inputs, kind.written_columns
+    """The task's tokenizer, and a dictionary with that of the target if it has its own."""
+    inputs, generated = kind.columns.inputs, kind.generated_columns
     if recipe.target_tokenizer is None:
-        return tokenizer_of(recipe, recipe.tokenizer, rows, (*reads, *writes)), {}
-    if not writes:
+        return tokenizer_of(recipe, recipe.tokenizer, rows, (*inputs, *generated)), {}
+    if not generated:
         raise ConfigError(f"target_tokenizer is for tasks that write other texts than they read, not for {kind.name}")
-    target = tokenizer_of(recipe, recipe.target_tokenizer, rows, writes)
+    target = tokenizer_of(recipe, recipe.target_tokenizer, rows, generated)
     if not isinstance(target, PreTrainedTokenizer):
         target = AutoTokenizer.from_pretrained(target)
-    return tokenizer_of(recipe, recipe.tokenizer, rows, reads), {"target_tokenizer": target}
+    return tokenizer_of(recipe, recipe.tokenizer, rows, inputs), {"target_tokenizer": target}
 
 
-def tokenizer_of(recipe: Recipe, told: str | None, rows: Iterable[Any], columns: Iterable[str]) -> Any:
-    """The name of a tokenizer, or one that is made from all texts in some columns."""
-    if not is_new(told):
-        return told
-    own = [name for name in inspect.signature(train_tokenizer).parameters if name not in ("files_or_texts", "kind")]
-    refuse_unknown(recipe.vocabulary, own, "[vocabulary]")
+def tokenizer_of(recipe: Recipe, name: str | None, rows: Iterable[Any], columns: Iterable[str]) -> Any:
+    """The name of a tokenizer, or a new one that is trained on all texts in some columns."""
+    if not is_new(name):
+        return name
+    settings = inspect.signature(train_tokenizer).parameters.keys() - {"files_or_texts", "kind"}
+    refuse_unknown(recipe.vocabulary, sorted(settings), "[vocabulary]")
     columns = list(columns)
-    named = ({**row, **{ours: row[name] for name, ours in usual_names(row, columns).items()}} for row in rows)
-    texts = (row[name] + "\n" for row in named for name in columns if isinstance(row.get(name), str))
-    return train_tokenizer(texts, str(told).removeprefix(NEW), **recipe.vocabulary)
+    renamed = ({**row, **{ours: row[theirs] for theirs, ours in usual_names(row, columns).items()}} for row in rows)
+    texts = (row[column] + "\n" for row in renamed for column in columns if isinstance(row.get(column), str))
+    return train_tokenizer(texts, str(name).removeprefix(NEW), **recipe.vocabulary)
 
 
 def new_task(
@@ -161,14 +165,14 @@ def new_task(
     target: dict[str, Any],
     config: dict[str, Any],
 ) -> TextTask:
-    """The task with a model that knows nothing yet: of the shape that a folder has, or that [config] tells."""
+    """The task with an untrained model, of the shape of a checkpoint or of [config]."""
     if not isinstance(tokenizer, PreTrainedTokenizer):
         tokenizer = AutoTokenizer.from_pretrained(tokenizer or recipe.model)
     if is_new(recipe.model):
         architecture = recipe.model.removeprefix(NEW)
         known = auto.config_class(architecture, "model").field_names()
-        told = {name: value for name, value in kind.new_config(tokenizer, **target).items() if name in known}
-        shape = auto.AutoConfig.for_model(architecture, **{**told, **config})
+        defaults = {name: value for name, value in kind.new_config(tokenizer, **target).items() if name in known}
+        shape = auto.AutoConfig.for_model(architecture, **{**defaults, **config})
     else:
         size = {"vocab_size": len(tokenizer)} if is_new(recipe.tokenizer) else {}
         shape = auto.AutoConfig.from_pretrained(recipe.model, **{**size, **config})
@@ -176,22 +180,22 @@ def new_task(
 
 
 def new_labels(recipe: Recipe, rows: Iterable[Any]) -> dict[str, Any]:
-    """The labels of a head that the checkpoint does not have yet: those of the rows."""
-    column = LABELLED.get(full_name(recipe.task))
+    """The config fields for the labels of a new head: those of the rows. None for a head that the checkpoint has."""
+    column = LABEL_COLUMNS.get(full_name(recipe.task))
     if column is None or recipe.config.keys() & {"num_labels", "id2label", "label2id"}:
         return {}
     known = None if recipe.config.get("ignore_mismatched_sizes") else labels_of(recipe)
-    if known is not None and (len(known) == 1 or recipe.data.streaming):  # a number, or told when the row is read
+    if known is not None and (len(known) == 1 or recipe.data.streaming):  # regression, or checked when a row is read
         return {}
     label2id = make_label2id(rows, column)
     if known is None:
-        refuse_no_labels(list(label2id), column)
+        check_labels(list(label2id), column)
         return {"label2id": label2id, "id2label": {number: label for label, number in label2id.items()}}
     numbers = {name: number for number, name in enumerate(known)}
     other = next((name for name in label2id if find_label(name, numbers) is None), None)
     if other is not None:
         raise ConfigError(
-            f"the rows have the label {other!r}, and {recipe.model} learnt {', '.join(list(known)[:20])}; "
+            f"the rows have the label {other!r}, and {recipe.model} was trained on {', '.join(list(known)[:20])}; "
             "config.ignore_mismatched_sizes=true gives it a new head, with the labels of the rows"
         )
     return {}
@@ -207,21 +211,21 @@ def labels_of(recipe: Recipe) -> list[str] | None:
     return list(config.id2label.values()) if has_head else None
 
 
-def refuse_no_labels(names: list[str], column: str) -> None:
-    """Raise where a column of labels holds something else: always the same, or numbers that mean something."""
+def check_labels(names: list[str], column: str) -> None:
+    """Raise if a column of labels does not hold labels: only one value, or numbers that are scores."""
     score = next((name for name in names if SCORE.fullmatch(name)), None)
     if score is not None and all(NUMBER.fullmatch(name) for name in names):
         raise ConfigError(
-            f"labels such as {score!r} are no names but scores: config.num_labels=1 learns them as numbers"
+            f"labels such as {score!r} are not names but scores: config.num_labels=1 trains on them as numbers"
         )
-    bare: dict[str, str] = {}
+    stripped: dict[str, str] = {}
     for name in names:
-        other = bare.setdefault(name.strip(), name)
+        other = stripped.setdefault(name.strip(), name)
         if other != name:
             raise ConfigError(f"the labels {other!r} and {name!r} differ in spaces alone: make them one in the rows")
     if column == "tags" and all(map(str.isdecimal, names)):
         raise ConfigError(
-            f"tags such as {names[0]!r} are numbers, and which of them stands outside of all entities nobody can tell: "
+            f"tags such as {names[0]!r} are numbers, and it is unknown which of them is outside of all entities: "
             'config.id2label={ 0 = "O", 1 = "B-PER", ... } names them'
         )
     if len(names) == 1:

@@ -1,0 +1,23 @@
+"""Evaluation: a run encodes each row once, and the model reads it once in each evaluation."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer import Trainer, TrainSettings
+
+from .small import MASKED, ROWS, classifier, filler
+
+
+@pytest.mark.parametrize(("make", "rows"), [(classifier, ROWS), (filler, MASKED)])
+def test_rows_are_encoded_once_and_evaluation_runs_the_model_once(tmp_path, monkeypatch, make, rows):
+    task, encoded, passes = make(tmp_path), [], []
+    encode = type(task).encode
+    monkeypatch.setattr(type(task), "encode", lambda self, row: encoded.append(row) or encode(self, row))
+    settings = TrainSettings(output_dir=str(tmp_path / "run"), num_train_epochs=3, report=False)
+    trainer = Trainer(task, rows, rows[:5], settings)
+    trainer.train()  # which evaluates after each epoch
+    assert len(encoded) == len(rows) + 5
+    task.model.base_model.embeddings.register_forward_hook(lambda *_: passes.append(1))
+    trainer.evaluate()
+    assert len(passes) == trainer.eval_batches.count_steps(1)
