@@ -75,6 +75,12 @@ def recalled(states: Tensor, words: Tensor, sharpness: float) -> Tensor:
     return (weights * (words[:, None, :] == words[:, :, None])).sum(-1)
 
 
+def summed_mixture_loss(logits: Tensor, labels: Tensor, others: Tensor, weight: float) -> Tensor:
+    """The summed loss of predictions that are mixed with `others`, probabilities of the right words: N V, N and N."""
+    predicted = logits.softmax(-1).gather(1, labels[:, None])[:, 0]  # N
+    return -torch.lerp(predicted, others, weight).log().sum()
+
+
 def summed_choice_loss(scores: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
     """Cross-entropy among the choices of each row, of which rows may have unequally many: a number.
 

@@ -15,7 +15,7 @@ from ...errors import InputError
 from ...generate.conditioning import condition, control_token
 from ...generate.engine import refuse_to_peek
 from ...models.base import PreTrainedModel
-from ...nn.loss import IGNORED, recalled, sampled_word_loss, summed_label_loss
+from ...nn.loss import IGNORED, recalled, sampled_word_loss, summed_label_loss, summed_mixture_loss
 from ...text.base.encoding_options import between, check_whole_number
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, EncodedIds, Example, vectors_at
@@ -158,10 +158,9 @@ class TextGeneration(GenerationTask):
         body, labels = model.base_model.encode(**batch.inputs, use_cache=False), batch.labels["labels"]
         states, is_target = body.layout.unpack(body.rows), labels != IGNORED  # B T C, B T
         following = torch.where(is_target, labels, batch.inputs["input_ids"].roll(-1, dims=1))  # B T
-        probabilities = model.word_logits(states[is_target]).softmax(-1)  # targets V
-        predicted = probabilities.gather(1, following[is_target][:, None])[:, 0]  # targets
-        cached = recalled(states, following, self.options.recall_sharpness)[is_target]
-        return -torch.lerp(predicted, cached, self.options.recall).log().sum()
+        cached = recalled(states, following, self.options.recall_sharpness)[is_target]  # targets
+        logits = model.word_logits(states[is_target])  # targets V
+        return summed_mixture_loss(logits, following[is_target], cached, self.options.recall)
 
     def target_states(self, model: nn.Module, batch: Batch) -> Tensor:
         """The hidden states that predict a target, in the order of the batch: no other logits are computed."""
