@@ -89,7 +89,7 @@ def test_what_is_typed_is_translated(trained, capsys, monkeypatch):
     demo.listen(task)
     shown = capsys.readouterr().out.splitlines()
     (said,) = task.forward(task.collate(task.encode({"source": "forty two"})))[0]
-    assert shown[2] == f"  {task.spell(said[0])}"
+    assert shown[2] == f"  {task.decode_target(said[0])}"
     assert shown[4] == "  It knows numbers and dates only; these are new to it: mice"
     assert shown[6] == "  It reads 64 tokens and no more: the rest was cut off"
     assert len(shown) == 7
