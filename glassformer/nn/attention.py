@@ -252,7 +252,8 @@ class SelfAttention(ContextModule):
                 shape = (-1, 3, self.num_attention_heads, self.attention_head_size)
                 q, k, v = self.fused(x).reshape(shape).unbind(1)  # N H D
             else:
-                q, k, v = (self.split_heads(part(x)) for part in (self.query, self.key, self.value))  # N H D
+                q = self.split_heads(self.query(x))  # N H D
+                k, v = self.split_heads(self.key(x)), self.split_heads(self.value(x))
             if context.cache is not None:
                 k, v = append(context.cache, k, v, layout)  # B H S D
         else:

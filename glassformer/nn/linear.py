@@ -36,11 +36,11 @@ class Linear(nn.Linear):
     packed: Tensor | None = None  # a copy of the weights as oneDNN reads them best, in prepared models: see prepared.py
 
     def forward(self, x: Tensor) -> Tensor:
-        weight, bias = self.weight, self.bias
+        weight, bias, packed = self.weight, self.bias, self.packed
+        if packed is not None and not torch.is_grad_enabled():
+            return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
         if torch.is_grad_enabled() or not (x.is_cpu and x.dtype == weight.dtype == torch.float32 and has_onednn()):
             return F.linear(x, weight, bias)
-        if self.packed is not None:
-            return torch.ops.mkldnn._linear_pointwise(x, self.packed, bias, "none", [], "")
         if x.dim() == 2 and 1 < len(x) <= HANDFUL:
             return from_the_left(x, weight, bias)
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")

@@ -1,9 +1,9 @@
 """Prepared weights: copies that make long inference faster, made once for a model and shared by all threads.
 
-A prepared model is a twin of the module tree: the same classes and the same parameters, but every linear layer holds a
-packed copy of its weights, and self-attention one product for queries, keys and values. The twin runs the very same
-`forward`. It belongs to its model, takes about as much memory as the weights, and is made anew when a parameter has
-changed (training, loading, pruning).
+A prepared model is a twin of the module tree: the same parameters, but every linear layer holds a packed copy of its
+weights, and self-attention one product for queries, keys and values. The twin runs the very same `forward`, and runs it
+directly: it is used only where no hook waits to be called. It belongs to its model, takes about as much memory as the
+weights, and is made anew when a parameter has changed (training, loading, pruning).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import copy
 import threading
 import weakref
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from .attention import SelfAttention
-from .context import is_observed
+from .context import ContextModule, is_observed
 from .linear import Linear, pack
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -31,7 +32,8 @@ _lock = threading.Lock()
 def prepared(model: Model) -> Model:
     """The twin of `model` with prepared weights; the model itself where they would not be used.
 
-    That is: in training, with gradients, on another device or dtype than a CPU's float32, or while somebody observes.
+    That is: in training, with gradients, under autocast, on another device or dtype than a CPU's float32, or while
+    somebody observes.
 
     >>> model = nn.Sequential(Linear(4, 3)).eval()
     >>> with torch.no_grad():
@@ -39,7 +41,7 @@ def prepared(model: Model) -> Model:
     ...     twin is prepared(model), bool((twin(torch.ones(5, 4)) == model(torch.ones(5, 4))).all())
     (True, True)
     """
-    if model.training or torch.is_grad_enabled() or is_observed(model):
+    if model.training or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or is_observed(model):
         return model
     parameters = list(model.parameters())
     if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in parameters):
@@ -74,23 +76,37 @@ def twin_of(module: nn.Module, made: dict[nn.Module, nn.Module], crosses: bool =
     if module in made:
         return made[module]
     twin = made[module] = copy.copy(module)
+    if "forward" not in module.__dict__:
+        twin.__class__ = without_hooks(type(module))
     children = module._modules
     parts = [children.get(name) for name in ("query", "key", "value")] if isinstance(module, SelfAttention) else []
     if parts and not crosses and all(type(part) is Linear for part in parts):
         twin.__dict__["fused"] = fuse(parts)
-        return twin
-    twin.__dict__["_modules"] = {
-        name: child and twin_of(child, made, crosses or name == "crossattention") for name, child in children.items()
-    }
+    else:
+        twin.__dict__["_modules"] = {
+            name: child and twin_of(child, made, crosses or name == "crossattention")
+            for name, child in children.items()
+        }
     if type(module) is Linear:
         twin.packed = pack(module.weight)
+    twin.__dict__.update(twin._modules | twin._parameters)  # read without a search through both tables
     return twin
 
 
+@cache
+def without_hooks(kind: type[nn.Module]) -> type[nn.Module]:
+    """The class with a call that is its `forward`; itself if it defines what a call does."""
+    if kind.__call__ not in (nn.Module.__call__, ContextModule.__call__):
+        return kind
+    return type(kind.__name__, (kind,), {"__call__": kind.forward, "__module__": kind.__module__})
+
+
 def fuse(layers: list[Linear]) -> Linear:
-    """Several linear layers that read the same rows, in one."""
-    fused = Linear(layers[0].in_features, sum(layer.out_features for layer in layers), device="meta")
+    """Several linear layers that read the same rows, in one; some of them may have no bias."""
+    outputs, has_bias = sum(layer.out_features for layer in layers), any(layer.bias is not None for layer in layers)
+    fused = Linear(layers[0].in_features, outputs, bias=has_bias, device="meta")
     fused.weight = nn.Parameter(torch.cat([layer.weight for layer in layers]), requires_grad=False)
-    fused.bias = nn.Parameter(torch.cat([layer.bias for layer in layers]), requires_grad=False)
-    fused.packed = pack(fused.weight)
-    return fused
+    if has_bias:
+        biases = [layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias for layer in layers]
+        fused.bias = nn.Parameter(torch.cat(biases), requires_grad=False)
+    return twin_of(fused, {})

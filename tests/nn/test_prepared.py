@@ -15,6 +15,7 @@ import torch.nn.functional as F
 import glassformer
 from glassformer.nn import prepared as module
 from glassformer.nn.attention import SelfAttention
+from glassformer.nn.context import Context
 from glassformer.nn.linear import Linear, pack
 from glassformer.nn.prepared import prepared, release_prepared_weights
 
@@ -173,3 +174,46 @@ def test_eight_threads_generate_as_one_bit_for_bit(settings):
     for found_sequences, found_scores in in_eight_threads(generate):
         assert torch.equal(found_sequences, sequences)
         assert torch.equal(found_scores, scores)
+
+
+def test_under_autocast_the_model_stays_as_it_is():
+    model = gpt2()
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert prepared(model) is model
+
+
+def test_a_twin_calls_forward_directly_and_leaves_hooks_to_the_model():
+    model = gpt2()
+    with torch.no_grad():
+        twin = prepared(model)
+        layer, own = twin.transformer.encoder.layer[0], model.transformer.encoder.layer[0]
+        assert type(layer).__call__ is type(own).forward
+        assert isinstance(layer, type(own)) and type(layer).__name__ == type(own).__name__
+        seen = []
+        handle = own.register_forward_hook(lambda *_: seen.append("called"))
+        assert prepared(model) is model
+        prepared(model)(ids())
+        handle.remove()
+    assert seen == ["called"]
+
+
+def test_a_forward_of_an_instance_is_kept():
+    model = gpt2()
+    norm = model.transformer.encoder.LayerNorm
+    norm.forward = lambda x: torch.zeros_like(x)
+    with torch.no_grad():
+        assert torch.equal(prepared(model)(ids()).logits, torch.zeros(3, 11, 120))
+
+
+@pytest.mark.parametrize("without", [(), ("key",), ("query", "key", "value")])
+def test_queries_keys_and_values_without_a_bias(without):
+    torch.manual_seed(0)
+    attention = SelfAttention(48, 4, 0.0)
+    for name in without:
+        setattr(attention, name, Linear(48, 48, bias=False))
+    attention.eval()
+    x = torch.randn(2, 5, 48)
+    with torch.no_grad():
+        twin = prepared(torch.nn.Sequential(attention).eval())[0]
+        context = Context.of_call(x, None, None, None)
+        torch.testing.assert_close(twin(x, context), attention(x, context), rtol=0, atol=1e-6)
