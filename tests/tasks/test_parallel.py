@@ -166,7 +166,7 @@ def test_the_same_bits_as_one_after_the_other(task, readers, monkeypatch):
 
 def test_weights_are_prepared_for_many_tokens(task, monkeypatch):
     def packed(model):
-        return [module.packed is not None for module in model.modules() if type(module) is Linear]
+        return [module.packed is not None for module in model.modules() if isinstance(module, Linear)]
 
     seen = []
     forward = FeatureExtraction.forward
