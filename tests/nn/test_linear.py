@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -80,3 +81,18 @@ with torch.no_grad():
     command = [sys.executable, "-c", script]
     shown = subprocess.run(command, env={**bare_environment, **told}, capture_output=True, text=True, check=True)
     assert shown.stdout.count("create:cache_hit,cpu,inner_product") == found_again
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the threshold is glibc's")
+def test_memory_of_a_step_is_kept_for_the_next():
+    script = (
+        "import resource, torch\n"
+        "import glassformer.nn.linear\n"
+        "for step in range(12):\n"
+        "    if step == 2:\n"
+        "        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "    torch.ones(4 << 20)\n"  # 16 MiB, 4,096 pages
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 4096
