@@ -1,4 +1,4 @@
-"""How fast GPT-2 writes, beside transformers and ctranslate2.
+"""The speed of generation with GPT-2, compared with transformers and ctranslate2.
 
     python bench/generate.py [--rounds 3] [--engines ...] [--cases ...] [--before CHECKOUT] [--json FILE]
 
@@ -22,16 +22,16 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import generation_engines
 import numpy as np
-import writers
 from workers import BEFORE, Worker
 
 THREADS = 2
 VOCABULARY = 50257
 
 
-class Work(NamedTuple):
-    """What one case asks for."""
+class Workload(NamedTuple):
+    """What one case generates."""
 
     lengths: list[int]  # of the prompts
     new: int
@@ -39,20 +39,24 @@ class Work(NamedTuple):
 
 
 CASES = {
-    "batch 1": Work([32], 64),
-    "batch 8": Work([32] * 8, 64),
-    "beam 4": Work([32], 64, beams=4),
-    "ragged": Work([8, 16, 32, 48, 64, 96, 160, 256], 64),
+    "batch 1": Workload([32], 64),
+    "batch 8": Workload([32] * 8, 64),
+    "beam 4": Workload([32], 64, beams=4),
+    "ragged": Workload([8, 16, 32, 48, 64, 96, 160, 256], 64),
 }
-GROWTH = {"64 new": Work([32], 64), "256 new": Work([32], 256), "1024 new": Work([1], 1023)}  # the context ends at 1024
+GROWTH = {
+    "64 new": Workload([32], 64),
+    "256 new": Workload([32], 256),
+    "1024 new": Workload([1], 1023),
+}  # the context ends at 1024
 
 
-def prompts_of(work: Work, seed: int = 0) -> list[list[int]]:
+def random_prompts(work: Workload, seed: int = 0) -> list[list[int]]:
     random = np.random.default_rng(seed)
     return [random.integers(1, VOCABULARY - 1, length).tolist() for length in work.lengths]
 
 
-def write_model(folder: Path) -> None:
+def save_model(folder: Path) -> None:
     import torch
 
     from glassformer import GPT2Config, GPT2LMHeadModel
@@ -62,17 +66,17 @@ def write_model(folder: Path) -> None:
     model.save_pretrained(folder)
 
 
-def measure(ready: dict[str, Worker], work: Work, rounds: int) -> dict[str, dict[str, float]]:
-    """Tokens per second of each engine, and how many of its tokens are ours."""
-    prompts, names = prompts_of(work), list(ready)
+def measure(workers: dict[str, Worker], work: Workload, rounds: int) -> dict[str, dict[str, float]]:
+    """Tokens per second of each engine, and the share of its tokens that equal ours."""
+    prompts, names = random_prompts(work), list(workers)
     speeds: dict[str, list[float]] = {name: [] for name in names}
     texts = {}
     for turn in range(rounds):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            time.sleep(0.3)  # let the threads of the engine before go to sleep
-            seconds, texts[name] = ready[name](prompts, work.new, work.beams)
+            time.sleep(0.3)  # until the threads of the previous engine are idle
+            seconds, texts[name] = workers[name](prompts, work.new, work.beams)
             speeds[name].append(sum(map(len, texts[name])) / seconds)
-            assert [len(text) for text in texts[name]] == [work.new] * len(prompts), f"{name} wrote too little"
+            assert [len(text) for text in texts[name]] == [work.new] * len(prompts), f"{name} generated too few tokens"
     ours = np.array(texts["glassformer"])
     return {
         name: {
@@ -100,30 +104,30 @@ def probe(name: str, folder: Path, before: Path | None) -> dict[str, float]:
     return {**report, "process_to_first_token": report.pop("at") - start}
 
 
-def memory(entry: str) -> float:
+def memory_mib(entry: str) -> float:
     status = Path("/proc/self/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(entry)) / 1024
 
 
 def run_probe(name: str, folder: Path) -> None:
-    write = writers.load(name, folder, THREADS)
-    write(prompts_of(Work([32], 1)), 1, 1)
+    generate = generation_engines.load(name, folder, THREADS)
+    generate(random_prompts(Workload([32], 1)), 1, 1)
     at = time.time()
     times = []
     for seed in range(5):
         start = time.perf_counter()
-        write(prompts_of(Work([32], 1), seed), 1, 1)
+        generate(random_prompts(Workload([32], 1), seed), 1, 1)
         times.append(time.perf_counter() - start)
-    write(prompts_of(Work([192] * 2, 64)), 64, 1)
-    before = memory("VmHWM")
-    write(prompts_of(Work([192] * 18, 64)), 64, 1)
+    generate(random_prompts(Workload([192] * 2, 64)), 64, 1)
+    before = memory_mib("VmHWM")
+    generate(random_prompts(Workload([192] * 18, 64)), 64, 1)
     print(
         json.dumps(
             {
                 "at": at,
                 "first_token": statistics.median(times),
-                "mib_per_sequence": (memory("VmHWM") - before) / 16,
-                "peak_mib": memory("VmHWM"),
+                "mib_per_sequence": (memory_mib("VmHWM") - before) / 16,
+                "peak_mib": memory_mib("VmHWM"),
             }
         )
     )
@@ -136,7 +140,7 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
         "against_transformers": "x transformers",
         "against_ctranslate2": "x ctranslate2",
         "against_ctranslate2 int8": "x ctranslate2 int8",
-        "same_tokens": "tokens as ours",
+        "same_tokens": "same tokens",
         "first_token": "first token, s",
         "process_to_first_token": "from start, s",
         "mib_per_sequence": "MiB/sequence of 256",
@@ -152,7 +156,9 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engines", nargs="+", default=list(writers.NAMES), choices=writers.NAMES)
+    parser.add_argument(
+        "--engines", nargs="+", default=list(generation_engines.NAMES), choices=generation_engines.NAMES
+    )
     parser.add_argument("--cases", nargs="+", default=[*CASES, *GROWTH], choices=[*CASES, *GROWTH, "none"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, measured as one more engine")
@@ -166,17 +172,17 @@ def main() -> None:
         return
 
     os.environ["HF_HUB_OFFLINE"] = "1"
-    names = [name for name in writers.NAMES if name in {*arguments.engines, "glassformer"}]
+    names = [name for name in generation_engines.NAMES if name in {*arguments.engines, "glassformer"}]
     if arguments.before:
         names.insert(1, BEFORE)
     results = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_model(folder)
-        writers.convert_to_ctranslate2(folder, folder / "ctranslate2")
-        ready = {
+        save_model(folder)
+        generation_engines.convert_to_ctranslate2(folder, folder / "ctranslate2")
+        workers = {
             name: Worker(
-                writers.load,
+                generation_engines.load,
                 name,
                 folder,
                 THREADS,
@@ -185,14 +191,14 @@ def main() -> None:
             )
             for name in names
         }
-        for write in ready.values():
-            write(prompts_of(CASES["batch 1"]), 8, 1)
+        for worker in workers.values():
+            worker(random_prompts(CASES["batch 1"]), 8, 1)
         for case, work in {**CASES, **GROWTH}.items():
             if case in arguments.cases:
                 rounds = 1 if work.new > 64 else arguments.rounds
-                results[case] = measure(ready, work, rounds)
+                results[case] = measure(workers, work, rounds)
                 show(case, results[case])
-        for worker in ready.values():
+        for worker in workers.values():
             worker.close()
         if not arguments.no_probe:
             results["first token and memory"] = {name: probe(name, folder, arguments.before) for name in names}

@@ -51,8 +51,8 @@ _HOMES = {  # the classes of the registry come on top
         AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForMultipleChoice
         AutoModelForTokenClassification AutoModelForQuestionAnswering AutoModelForSeq2SeqLM""",
     "generate.config": "GenerationConfig",
-    "generate.job": "GenerateOutput",
-    "generate.explain": "explain_generation",
+    "generate.output": "GenerateOutput",
+    "generate.settings_explanation": "explain_generation",
     "generate.streaming": "stream_text TextStreamer TextIteratorStreamer",
     "tasks.task": "Task",
     "tasks.text_classification": "TextClassification",

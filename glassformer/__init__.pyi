@@ -35,8 +35,8 @@ from .explain.pages.image_files import draw_heads as draw_heads
 from .explain.patch import patched as patched
 from .explain.subject import Subject as Subject
 from .generate.config import GenerationConfig as GenerationConfig
-from .generate.explain import explain_generation as explain_generation
-from .generate.job import GenerateOutput as GenerateOutput
+from .generate.output import GenerateOutput as GenerateOutput
+from .generate.settings_explanation import explain_generation as explain_generation
 from .generate.streaming import TextIteratorStreamer as TextIteratorStreamer
 from .generate.streaming import TextStreamer as TextStreamer
 from .generate.streaming import stream_text as stream_text

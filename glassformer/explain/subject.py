@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..generate.conditioning import condition
+from ..generate.prompts import encode_prompt
 from ..models import auto
 from ..models.base import PreTrainedModel
 from ..models.heads import ForNextSentencePrediction, ForSequenceClassification, ForTokenClassification, LastTokenModel
@@ -130,7 +130,7 @@ class Subject:
         if self.is_decoder:
             if pair:
                 raise InputError("this model reads one text: it is a decoder")
-            ids, segments = condition(self.tokenizer, text), None
+            ids, segments = encode_prompt(self.tokenizer, text), None
             if not ids and self.tokenizer.bos_token_id is not None:
                 ids = [self.tokenizer.bos_token_id]
         else:

@@ -1,1 +1,1 @@
-"""A model writes: settings, one search or another, rules and stops, and the text as it comes."""
+"""Text generation: settings, search strategies, logits processors, stop conditions and streaming."""

@@ -1,4 +1,4 @@
-"""`GenerationConfig`: the settings of a generation under the names that users know, and their file."""
+"""`GenerationConfig`: the settings of `generate` under the names of transformers, and their file."""
 
 from __future__ import annotations
 
@@ -18,77 +18,77 @@ from ..checkpoints.config_file import ConfigFile
 from ..checkpoints.files import make_folder, write_atomically
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ArgumentError, ConfigError, nearest
-from .foreign import FOREIGN, refuse_foreign, unheeded
+from .unsupported import UNSUPPORTED, ignored_settings, refuse_unsupported
 
 log = logging.getLogger("glassformer")
 
 GENERATION_CONFIG_FILE = "generation_config.json"
 TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 LARGEST = sys.float_info.max
-INNER = ("decoder", "generator", "text_config")  # the part of a composed config that generates
+INNER_CONFIGS = ("decoder", "generator", "text_config")  # the part of a composite config that generates
 METADATA = ("_from_model_config", "_commit_hash", "transformers_version")
-# What old libraries wrote into every config.json whether anybody had chosen it or not, where it is not our default.
+# Defaults that old libraries wrote into every config.json, where ours differ.
 OLD_DEFAULTS = {"max_length": 20}
 
 
 @functools.lru_cache(maxsize=256)
-def say_once(sentence: str) -> None:
-    log.warning(sentence)
+def warn_once(message: str) -> None:
+    log.warning(message)
 
 
-def say_unheeded(values: Mapping[str, Any]) -> None:
-    """Tell of a file's settings that would change the text and are not computed."""
-    for sentence in unheeded(values):
-        say_once(f"a setting of the model's generation is not computed: {sentence}")
+def warn_of_ignored_settings(values: Mapping[str, Any]) -> None:
+    """Warn of settings in a file that would change the text and are not implemented."""
+    for setting in ignored_settings(values):
+        warn_once(f"a generation setting of the model is not supported and is ignored: {setting}")
 
 
-def real(default: float | None, accepted: str, fits: Any) -> Any:
-    """A finite number that `fits`; errors say what is `accepted`."""
+def finite_number(default: float | None, accepted: str, is_valid: Any) -> Any:
+    """A field for a finite number; errors say what is `accepted`."""
 
     def check(name: str, value: Any) -> float:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not -LARGEST <= value <= LARGEST or not fits(value):
+        if not is_number or not -LARGEST <= value <= LARGEST or not is_valid(value):
             raise ConfigError(f"{name} must be {accepted}, got {value!r:.60}")
         return value
 
     return checked(default, check)
 
 
-def is_token(value: Any) -> bool:
+def is_token_id(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def is_tokens(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) > 0 and all(map(is_token, value))
+def is_token_id_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) > 0 and all(map(is_token_id, value))
 
 
-def check_end(name: str, value: Any) -> int | list[int]:
-    if not is_token(value) and not is_tokens(value):
+def check_token_id_or_list(name: str, value: Any) -> int | list[int]:
+    if not is_token_id(value) and not is_token_id_list(value):
         raise ConfigError(f"{name} must be a token id or a list of them, got {value!r:.60}")
-    return value if is_token(value) else list(value)
+    return value if is_token_id(value) else list(value)
 
 
-def check_tokens(name: str, value: Any) -> list[int]:
-    if not is_tokens(value) and value != []:
+def check_token_ids(name: str, value: Any) -> list[int]:
+    if not is_token_id_list(value) and value != []:
         raise ConfigError(f"{name} must be a list of token ids, got {value!r:.60}")
     return list(value)
 
 
 def check_words(name: str, value: Any) -> list[list[int]]:
-    if not isinstance(value, (list, tuple)) or not all(map(is_tokens, value)):
+    if not isinstance(value, (list, tuple)) or not all(map(is_token_id_list, value)):
         raise ConfigError(f"{name} must be a list of words, each a list of token ids, got {value!r:.60}")
     return [list(word) for word in value]
 
 
 def check_forced_words(name: str, value: Any) -> list:
-    """Words, or lists of words of which one must be said."""
+    """Words, or lists of words of which one must occur."""
     if not isinstance(value, (list, tuple)):
         raise ConfigError(f"{name} must be a list of words, each a list of token ids, got {value!r:.60}")
     words = []
     for one in value:
-        alternatives = isinstance(one, (list, tuple)) and len(one) > 0 and all(map(is_tokens, one))
-        if not alternatives and not is_tokens(one):
-            raise ConfigError(f"{name} must hold words as token ids, or lists of such words, got {one!r:.60}")
+        alternatives = isinstance(one, (list, tuple)) and len(one) > 0 and all(map(is_token_id_list, one))
+        if not alternatives and not is_token_id_list(one):
+            raise ConfigError(f"{name} must contain words as token ids, or lists of such words, got {one!r:.60}")
         words.append([list(word) for word in one] if alternatives else list(one))
     return words
 
@@ -110,7 +110,7 @@ def check_early_stopping(name: str, value: Any) -> bool | str:
 class GenerationConfig(ConfigFile):
     """How a model continues a text. Lengths count a sequence's own tokens, never its padding.
 
-    A field that is not given, or given as None, is left to the model's own settings and then to the defaults below.
+    A field that is not given, or given as None, falls back to the model's own settings, then to the defaults below.
 
     >>> GenerationConfig(do_sample=True, top_p=0.9).given
     {'do_sample': True, 'top_p': 0.9}
@@ -118,61 +118,63 @@ class GenerationConfig(ConfigFile):
 
     FILE: ClassVar[str] = GENERATION_CONFIG_FILE
     if_missing: ClassVar[str] = (
-        "; what its config.json says of generation is read by GenerationConfig.from_model_config"
+        "; the generation settings of its config.json are read by GenerationConfig.from_model_config"
     )
 
-    # How long
+    # Length
     max_length: int | None = integer(None, optional=True)  # prompt and new tokens together
     max_new_tokens: int | None = integer(None, optional=True)
     min_length: int = integer(0, low=0)
     min_new_tokens: int | None = integer(None, low=0, optional=True)
-    early_stopping: bool | str = checked(False, check_early_stopping)  # when a beam search is satisfied
+    early_stopping: bool | str = checked(False, check_early_stopping)  # of a beam search
     stop_strings: list[str] | None = checked(None, check_strings)
-    on_full_context: str = choice("stop", ("stop", "slide"))  # "slide": forget the oldest half and read on
+    on_full_context: str = choice("stop", ("stop", "slide"))  # "slide": drop the older half and continue
 
-    # Which strategy
+    # Strategy
     do_sample: bool = boolean(False)
     num_beams: int = integer(1)
     num_beam_groups: int = integer(1)
-    diversity_penalty: float = real(0.0, "a number from 0", lambda x: x >= 0)
-    penalty_alpha: float | None = real(None, "a number from 0 to 1", lambda x: 0 <= x <= 1)  # contrastive search
+    diversity_penalty: float = finite_number(0.0, "a number from 0", lambda x: x >= 0)
+    penalty_alpha: float | None = finite_number(
+        None, "a number from 0 to 1", lambda x: 0 <= x <= 1
+    )  # contrastive search
     force_words_ids: list | None = checked(None, check_forced_words)
     num_return_sequences: int = integer(1)
-    length_penalty: float = real(1.0, "a number", lambda x: True)
-    length_penalty_counts: str = choice("all", ("all", "new"))  # all tokens of a sequence, or only its new ones
+    length_penalty: float = finite_number(1.0, "a number", lambda x: True)
+    length_penalty_counts: str = choice("all", ("all", "new"))  # all tokens of a sequence, or only the new ones
     use_cache: bool = boolean(True)
 
-    # What sampling draws from
-    temperature: float = real(1.0, "above 0 (for the likeliest word always, do_sample=False)", lambda x: x > 0)
-    top_k: int = integer(50, low=0)  # 0: all words
-    top_p: float = real(1.0, "above 0 and at most 1", lambda x: 0 < x <= 1)
-    min_p: float | None = real(None, "a number from 0 to 1", lambda x: 0 <= x <= 1)
-    typical_p: float = real(1.0, "above 0 and at most 1", lambda x: 0 < x <= 1)
-    epsilon_cutoff: float = real(0.0, "at least 0 and below 1", lambda x: 0 <= x < 1)
-    eta_cutoff: float = real(0.0, "at least 0 and below 1", lambda x: 0 <= x < 1)
+    # Sampling
+    temperature: float = finite_number(1.0, "above 0 (for greedy search pass do_sample=False)", lambda x: x > 0)
+    top_k: int = integer(50, low=0)  # 0: all tokens
+    top_p: float = finite_number(1.0, "above 0 and at most 1", lambda x: 0 < x <= 1)
+    min_p: float | None = finite_number(None, "a number from 0 to 1", lambda x: 0 <= x <= 1)
+    typical_p: float = finite_number(1.0, "above 0 and at most 1", lambda x: 0 < x <= 1)
+    epsilon_cutoff: float = finite_number(0.0, "at least 0 and below 1", lambda x: 0 <= x < 1)
+    eta_cutoff: float = finite_number(0.0, "at least 0 and below 1", lambda x: 0 <= x < 1)
 
-    # What is said and not said
-    repetition_penalty: float = real(1.0, "above 0", lambda x: x > 0)
+    # Required, penalised and forbidden tokens
+    repetition_penalty: float = finite_number(1.0, "above 0", lambda x: x > 0)
     no_repeat_ngram_size: int = integer(0, low=0)
     bad_words_ids: list[list[int]] | None = checked(None, check_words)
-    suppress_tokens: list[int] | None = checked(None, check_tokens)
-    begin_suppress_tokens: list[int] | None = checked(None, check_tokens)
+    suppress_tokens: list[int] | None = checked(None, check_token_ids)
+    begin_suppress_tokens: list[int] | None = checked(None, check_token_ids)
     forced_bos_token_id: int | None = integer(None, low=0, optional=True)
-    forced_eos_token_id: int | list[int] | None = checked(None, check_end)
+    forced_eos_token_id: int | list[int] | None = checked(None, check_token_id_or_list)
     renormalize_logits: bool = boolean(False)
 
     # Tokens
     bos_token_id: int | None = integer(None, low=0, optional=True)
-    eos_token_id: int | list[int] | None = checked(None, check_end)
+    eos_token_id: int | list[int] | None = checked(None, check_token_id_or_list)
     pad_token_id: int | None = integer(None, low=0, optional=True)
     decoder_start_token_id: int | None = integer(None, low=0, optional=True)
 
-    # What is returned
+    # Result
     return_dict_in_generate: bool = boolean(False)
     output_scores: bool = boolean(False)
 
     def __init__(self, **fields: Any) -> None:
-        self.__dict__["extra"] = {}  # keys of a file that nothing here reads
+        self.__dict__["extra"] = {}  # keys of a file that are not read
         self.__dict__["files"] = {}  # field -> the file that its value came from
         self.update(fields)
 
@@ -185,14 +187,14 @@ class GenerationConfig(ConfigFile):
         """Set several fields; a name that is no field raises and suggests."""
         fields = {**fields, **more}
         for name in fields:
-            if name not in self.__dataclass_fields__ and name not in FOREIGN:
+            if name not in self.__dataclass_fields__ and name not in UNSUPPORTED:
                 raise ArgumentError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
         for name, value in fields.items():
             setattr(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in FOREIGN:
-            refuse_foreign(name, value)
+        if name in UNSUPPORTED:
+            refuse_unsupported(name, value)
             self.extra[name] = value
             return
         spec = self.__dataclass_fields__.get(name)
@@ -214,61 +216,62 @@ class GenerationConfig(ConfigFile):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], **fields: Any) -> GenerationConfig:
-        """Make settings from the keys of a generation_config.json; `fields` win over them.
+        """Make settings from the keys of a generation_config.json; `fields` override them.
 
-        Keys that are no fields are kept and written back; those that would change the text are told.
+        Unknown keys are kept and written back; those that would change the text are reported.
         """
         config = cls()
         for name, value in values.items():
             if name not in cls.__dataclass_fields__:
                 config.extra[name] = value
-            elif name not in TOKENS or value != -1:  # some files write -1 for a token that there is not
+            elif name not in TOKENS or value != -1:  # some files write -1 for a missing token
                 setattr(config, name, value)
-        say_unheeded(config.extra)
+        warn_of_ignored_settings(config.extra)
         for name in config.extra:
             close = difflib.get_close_matches(name, cls.field_names(), n=1, cutoff=0.93)
-            if close and name not in FOREIGN:
-                say_once(f"{name!r} is no setting of a generation and is not read, did you mean {close[0]!r}?")
+            if close and name not in UNSUPPORTED:
+                warn_once(f"{name!r} is not a generation setting and is ignored, did you mean {close[0]!r}?")
         config.update(fields)
         return config
 
-    def note_file(self, file: str) -> None:
+    def record_file(self, file: str) -> None:
+        """Remember where the given fields came from."""
         self.files.update(dict.fromkeys(self.given, file))
 
     def record_source(self, name_or_path: str | Path) -> None:
-        self.note_file(GENERATION_CONFIG_FILE)
+        self.record_file(GENERATION_CONFIG_FILE)
 
     @classmethod
     def from_model_config(cls, config: PretrainedConfig | Mapping[str, Any]) -> GenerationConfig:
-        """What a config.json says of generation: its tokens, and the settings that old libraries kept there."""
+        """The tokens in a config.json, and the generation settings that old libraries kept there."""
         values = config.to_dict() if isinstance(config, PretrainedConfig) else dict(config)
-        inner = next((values[part] for part in INNER if isinstance(values.get(part), Mapping)), {})
+        inner = next((values[part] for part in INNER_CONFIGS if isinstance(values.get(part), Mapping)), {})
         settings = cls()
-        for source in (values, inner):  # of two parts, what the outer one says counts
+        for source in (values, inner):  # the outer config takes precedence
             for spec in dataclasses.fields(cls):
                 value = source.get(spec.name)
-                is_chosen = value not in (None, spec.default, OLD_DEFAULTS.get(spec.name))
-                is_token = spec.name not in TOKENS or value != -1
-                if is_chosen and is_token and spec.name not in settings.given:
+                is_set = value not in (None, spec.default, OLD_DEFAULTS.get(spec.name))
+                is_present = spec.name not in TOKENS or value != -1
+                if is_set and is_present and spec.name not in settings.given:
                     setattr(settings, spec.name, value)
         if values.get("force_bos_token_to_be_generated"):
             settings.forced_bos_token_id = settings.bos_token_id
-        settings.note_file("model.config")
-        kept = {name: value for name, value in values.items() if name not in PretrainedConfig.__dataclass_fields__}
-        say_unheeded(kept)
+        settings.record_file("model.config")
+        own_fields = PretrainedConfig.__dataclass_fields__
+        warn_of_ignored_settings({name: value for name, value in values.items() if name not in own_fields})
         return settings
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field, and the keys of its file that nothing here reads."""
+        """Every field, and the keys of its file that are not read."""
         values = {name: getattr(self, name) for name in self.field_names()}
         return json.loads(json.dumps({**self.extra, **values}))
 
     def to_diff_dict(self) -> dict[str, Any]:
         """What a generation_config.json holds: the fields that were given."""
         values = {**self.extra, **self.given}
-        values.pop("_from_model_config", None)  # it tells other libraries to look into config.json instead
+        values.pop("_from_model_config", None)  # it makes other libraries read config.json instead
         return dict(sorted(values.items()))
 
     def to_json_string(self) -> str:
@@ -283,18 +286,18 @@ class GenerationConfig(ConfigFile):
         return f"{type(self).__name__} {self.to_json_string()}"
 
     def __eq__(self, other: object) -> bool:
-        def told(config: GenerationConfig) -> dict[str, Any]:
+        def comparable(config: GenerationConfig) -> dict[str, Any]:
             return {name: value for name, value in config.to_dict().items() if name not in METADATA}
 
-        return type(other) is type(self) and told(self) == told(other)
+        return type(other) is type(self) and comparable(self) == comparable(other)
 
     __hash__ = None  # type: ignore[assignment]
 
 
 def task_settings(config: PretrainedConfig, task: str) -> GenerationConfig | None:
-    """What a config.json asks for in one task, such as "text-generation"; None if it says nothing of it.
+    """The settings in a config.json for one task, such as "text-generation"; None if there are none.
 
-    Pass it as `generation_config`: it counts before the model's own settings and behind those of a call.
+    Pass them as `generation_config`: they override the model's own settings, and a call overrides them.
     """
     values = (config.task_specific_params or {}).get(task)
     if not values:
@@ -302,5 +305,5 @@ def task_settings(config: PretrainedConfig, task: str) -> GenerationConfig | Non
     if not isinstance(values, Mapping):
         raise ConfigError(f"task_specific_params[{task!r}] must map settings to values, got {values!r:.60}")
     settings = GenerationConfig.from_dict(values)
-    settings.note_file(f"task_specific_params[{task!r}]")
+    settings.record_file(f"task_specific_params[{task!r}]")
     return settings

@@ -1,6 +1,6 @@
-"""Measures of generated texts: how varied they are, how much they repeat, how likely the model itself finds them.
+"""Measures of generated texts: how varied they are, how much they repeat, how likely the model finds them.
 
-A text is a list of tokens here, ids or words. A measure is None where there is nothing to measure.
+A text is a list of tokens here, ids or words. A measure is None where it is undefined.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from ..errors import InputError
-from .engine import evaluating
+from .generation import evaluation_mode
+from .model_runner import pad_right
 
 if TYPE_CHECKING:
     from ..models.base import PreTrainedModel
 
 Text = Sequence[Hashable]
 
-BATCH = 8  # sequences that are read at once
-ROWS = 256  # words that are scored at once: every score is as wide as the vocabulary
+BATCH = 8  # sequences for each forward pass
+ROWS = 256  # tokens that are scored at once: logits are as wide as the vocabulary
 
 
 def ngrams(text: Text, size: int) -> list[tuple]:
-    """Every stretch of `size` tokens."""
+    """All n-grams of `size` tokens."""
     return [tuple(text[i : i + size]) for i in range(len(text) - size + 1)]
 
 
 def distinct(texts: Sequence[Text], size: int) -> float | None:
-    """Of all stretches of `size` tokens, the share of different ones (Li et al. 2016).
+    """The share of distinct n-grams among all n-grams of `size` tokens (Li et al. 2016).
 
     >>> distinct(["to be or not to be".split()], 1)
     0.6666666666666666
     """
-    found = [gram for text in texts for gram in ngrams(text, size)]
-    return len(set(found)) / len(found) if found else None
+    grams = [gram for text in texts for gram in ngrams(text, size)]
+    return len(set(grams)) / len(grams) if grams else None
 
 
 def repetition(texts: Sequence[Text], size: int = 4) -> float | None:
-    """The share of tokens that stand in a stretch of `size` tokens which its text says more than once.
+    """The share of tokens inside an n-gram of `size` tokens that occurs more than once in its text.
 
     >>> repetition(["a b c d x a b c d y".split()])
     0.8
@@ -58,7 +58,7 @@ def repetition(texts: Sequence[Text], size: int = 4) -> float | None:
 
 
 def repeated_tail(text: Text) -> int:
-    """How many tokens at the end are one stretch said twice or more: the loop that a search got caught in.
+    """How many tokens at the end repeat one sequence twice or more: the loop that a search got caught in.
 
     >>> repeated_tail("it was and was and was and".split())
     6
@@ -74,32 +74,32 @@ def repeated_tail(text: Text) -> int:
 
 
 def bleu(text: Text, references: Sequence[Text], order: int = 4) -> float:
-    """How much of a text is found in the references, from 0 to 1 (Papineni et al. 2002).
+    """How much of a text occurs in the references, from 0 to 1 (Papineni et al. 2002).
 
-    The geometric mean of the shares of its stretches of 1 to `order` tokens, less if it is shorter than the references.
-    Where no stretch of a length is found, half a stretch is counted, then a quarter, and so on (smoothing); lengths
-    that the text is too short for do not count.
+    The geometric mean of the n-gram precisions for 1 to `order` tokens, with the brevity penalty. A size without a
+    match counts as half a match, the next one as a quarter, and so on (smoothing); sizes longer than the text do not
+    count.
 
     >>> bleu("the cat sat on a mat".split(), ["the cat sat on the mat".split()])
     0.537...
     """
-    shares, missed = [], 0
+    precisions, missed = [], 0
     for size in range(1, min(order, len(text)) + 1):
         own = Counter(ngrams(text, size))
         most: Counter[tuple] = Counter()
         for reference in references:
             most |= Counter(ngrams(reference, size))
-        found = (own & most).total()
-        if not found:
+        matches = (own & most).total()
+        if not matches:
             if size == 1:
                 return 0.0
             missed += 1
-        shares.append((found or 0.5**missed) / own.total())
-    if not shares or not references:
+        precisions.append((matches or 0.5**missed) / own.total())
+    if not precisions or not references:
         return 0.0
     nearest = min((abs(len(reference) - len(text)), len(reference)) for reference in references)[1]
     brevity = min(0.0, 1 - nearest / len(text))
-    return math.exp(brevity + sum(map(math.log, shares)) / len(shares))
+    return math.exp(brevity + sum(map(math.log, precisions)) / len(precisions))
 
 
 def self_bleu(texts: Sequence[Text]) -> float | None:
@@ -115,30 +115,27 @@ def log_probabilities(
 ) -> list[list[float]]:
     """For each continuation the log-probability of its every token, given its prompt and the tokens before.
 
-    Prompts are ids and not empty. What a setting such as the temperature does to the scores plays no part.
+    Prompts are ids and not empty. Settings such as the temperature have no influence.
     """
     if not all(prompts):
-        raise InputError("an empty prompt says nothing of the first word: begin it with the model's bos_token_id")
-    found: list[list[float]] = []
+        raise InputError("an empty prompt cannot predict the first token: begin it with the model's bos_token_id")
+    log_probs: list[list[float]] = []
     for first in range(0, len(prompts), BATCH):
         pairs = list(zip(prompts[first : first + BATCH], continuations[first : first + BATCH], strict=True))
-        texts = [torch.tensor([*prompt, *new], device=model.device) for prompt, new in pairs]
-        lengths = torch.tensor([len(text) for text in texts], device=model.device)
-        ids = pad_sequence(texts, batch_first=True)  # B T
-        real = torch.arange(ids.shape[1], device=model.device) < lengths[:, None]
-        with torch.no_grad(), evaluating(model):
+        ids, real = pad_right([[*prompt, *new] for prompt, new in pairs], model.device)  # B T
+        with torch.no_grad(), evaluation_mode(model):
             states = model.base_model.encode(ids, real, use_cache=False).last_hidden_state  # B T C
             for row, (prompt, new) in enumerate(pairs):
                 before = states[row, len(prompt) - 1 : len(prompt) - 1 + len(new)]  # N C
-                found.append(scores_of(model, before, list(new)))
-    return found
+                log_probs.append(score_tokens(model, before, list(new)))
+    return log_probs
 
 
-def scores_of(model: PreTrainedModel, states: Tensor, tokens: list[int]) -> list[float]:
-    """The log-probability of each token behind the state (N C) that predicts it."""
-    wanted = torch.tensor(tokens, dtype=torch.long, device=states.device)
+def score_tokens(model: PreTrainedModel, states: Tensor, tokens: list[int]) -> list[float]:
+    """The log-probability of each token, from the hidden state (N C) that predicts it."""
+    targets = torch.tensor(tokens, dtype=torch.long, device=states.device)
     scores: list[float] = []
-    for rows, said in zip(states.split(ROWS), wanted.split(ROWS), strict=True):
-        chances = model.word_logits(rows).float().log_softmax(-1)  # N V
-        scores += chances.gather(1, said[:, None])[:, 0].tolist()
+    for rows, target in zip(states.split(ROWS), targets.split(ROWS), strict=True):
+        log_probs = model.word_logits(rows).float().log_softmax(-1)  # N V
+        scores += log_probs.gather(1, target[:, None])[:, 0].tolist()
     return scores

@@ -1,7 +1,7 @@
-"""What may be said next: every rule changes the scores of the next word, seeing what was said so far.
+"""Logits processors: penalties, and tokens that are forced or forbidden by what a sequence contains so far.
 
-A rule takes the texts so far (their own tokens, prompt included, never padding) and the scores (R V), and returns new
-scores. They run in the order of `rules_for`.
+A processor takes the sequences so far (prompt included, without padding) and the scores of their next tokens (R V), and
+returns new scores. They run in the order of `make_processors`.
 """
 
 from __future__ import annotations
@@ -14,133 +14,132 @@ from torch import Tensor
 
 from .config import GenerationConfig
 
-History = list[int]
+
+class TokenSequence(NamedTuple):
+    """The tokens of a sequence so far, how many of them are the prompt, and how many it may have."""
+
+    tokens: list[int]
+    prompt_length: int
+    max_length: int
 
 
-class Text(NamedTuple):
-    """A sequence so far, with the number of its prompt's tokens and the most it may have."""
-
-    tokens: History
-    start: int
-    limit: int
+LogitsProcessor = Callable[[list[TokenSequence], Tensor], Tensor]
 
 
-Rule = Callable[[list[Text], Tensor], Tensor]
-NEVER = -float("inf")
-
-
-def rules_for(settings: GenerationConfig, eos: Sequence[int]) -> list[Rule]:
-    """The rules that the settings ask for."""
-    rules: list[Rule] = []
+def make_processors(settings: GenerationConfig, eos: Sequence[int]) -> list[LogitsProcessor]:
+    """The processors that the settings request."""
+    processors: list[LogitsProcessor] = []
     if settings.repetition_penalty != 1.0:
-        rules.append(RepetitionPenalty(settings.repetition_penalty))
+        processors.append(RepetitionPenalty(settings.repetition_penalty))
     if settings.no_repeat_ngram_size:
-        rules.append(NoRepeatedNgram(settings.no_repeat_ngram_size))
+        processors.append(NoRepeatNGram(settings.no_repeat_ngram_size))
     if settings.bad_words_ids:
-        rules.append(NoBadWords([words for words in settings.bad_words_ids if words not in [[e] for e in eos]]))
+        processors.append(NoBadWords([words for words in settings.bad_words_ids if words not in [[e] for e in eos]]))
     if eos and (settings.min_length or settings.min_new_tokens):
-        rules.append(NotBefore(settings.min_length, settings.min_new_tokens or 0, eos))
+        processors.append(SuppressUntilLength(settings.min_length, settings.min_new_tokens or 0, eos))
     if settings.forced_bos_token_id is not None:
-        rules.append(ForcedAt([settings.forced_bos_token_id], lambda text: len(text.tokens) == 1))
+        processors.append(ForceTokens([settings.forced_bos_token_id], lambda sequence: len(sequence.tokens) == 1))
     if settings.forced_eos_token_id is not None:
         forced = settings.forced_eos_token_id
         tokens = [forced] if isinstance(forced, int) else forced
-        rules.append(ForcedAt(tokens, lambda text: len(text.tokens) == text.limit - 1))
+        processors.append(ForceTokens(tokens, lambda sequence: len(sequence.tokens) == sequence.max_length - 1))
     if settings.suppress_tokens:
-        rules.append(Suppressed(settings.suppress_tokens))
+        processors.append(SuppressTokens(settings.suppress_tokens))
     if settings.begin_suppress_tokens:
-        rules.append(NotBefore(0, 1, settings.begin_suppress_tokens))
-    return rules
+        processors.append(SuppressUntilLength(0, 1, settings.begin_suppress_tokens))
+    return processors
 
 
 class RepetitionPenalty:
-    """Make what was said less likely: divide positive scores, multiply negative ones (Keskar et al. 2019)."""
+    """Make tokens less likely that occur: divide positive scores, multiply negative ones (Keskar et al. 2019)."""
 
     def __init__(self, penalty: float):
         self.penalty = penalty
 
-    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
-        longest = max(len(text.tokens) for text in texts)
-        padded = [text.tokens + text.tokens[-1:] * (longest - len(text.tokens)) for text in texts]
-        said = torch.tensor(padded, device=scores.device)
-        old = scores.gather(1, said)
-        return scores.scatter(1, said, torch.where(old < 0, old * self.penalty, old / self.penalty))
+    def __call__(self, sequences: list[TokenSequence], scores: Tensor) -> Tensor:
+        longest = max(len(sequence.tokens) for sequence in sequences)
+        padded = [each.tokens + each.tokens[-1:] * (longest - len(each.tokens)) for each in sequences]
+        tokens = torch.tensor(padded, device=scores.device)
+        old = scores.gather(1, tokens)
+        return scores.scatter(1, tokens, torch.where(old < 0, old * self.penalty, old / self.penalty))
 
 
-class NoRepeatedNgram:
-    """Never say the same n words twice."""
+class NoRepeatNGram:
+    """No n tokens in a row occur twice."""
 
     def __init__(self, size: int):
         self.size = size
 
-    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
-        return forbid(scores, [self.repeats(text.tokens) for text in texts])
+    def __call__(self, sequences: list[TokenSequence], scores: Tensor) -> Tensor:
+        return forbid(scores, [self.repeating(sequence.tokens) for sequence in sequences])
 
-    def repeats(self, history: History) -> list[int]:
-        """The words that followed the last n - 1 words before."""
-        last = len(history) - self.size + 1
+    def repeating(self, tokens: list[int]) -> list[int]:
+        """The tokens that followed earlier occurrences of the last n - 1 tokens."""
+        last = len(tokens) - self.size + 1
         if last < 0:
             return []
-        prefix = history[last:]
-        return [history[i + len(prefix)] for i in range(last) if history[i : i + len(prefix)] == prefix]
+        prefix = tokens[last:]
+        return [tokens[i + len(prefix)] for i in range(last) if tokens[i : i + len(prefix)] == prefix]
 
 
 class NoBadWords:
-    """Never finish one of these sequences of tokens."""
+    """No word (a list of tokens) is completed."""
 
     def __init__(self, words: list[list[int]]):
         self.words = words
 
-    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
-        return forbid(scores, [self.finishing(text.tokens) for text in texts])
+    def __call__(self, sequences: list[TokenSequence], scores: Tensor) -> Tensor:
+        return forbid(scores, [self.completing(sequence.tokens) for sequence in sequences])
 
-    def finishing(self, history: History) -> list[int]:
-        return [word[-1] for word in self.words if len(word) == 1 or history[1 - len(word) :] == word[:-1]]
+    def completing(self, tokens: list[int]) -> list[int]:
+        return [word[-1] for word in self.words if len(word) == 1 or tokens[1 - len(word) :] == word[:-1]]
 
 
-class NotBefore:
-    """None of these tokens before a text has its least length, and its least number of new tokens."""
+class SuppressUntilLength:
+    """None of these tokens before a sequence has a minimum length, and a minimum number of new tokens."""
 
-    def __init__(self, length: int, new: int, tokens: Sequence[int]):
-        self.length = length
-        self.new = new
+    def __init__(self, min_length: int, min_new_tokens: int, tokens: Sequence[int]):
+        self.min_length = min_length
+        self.min_new_tokens = min_new_tokens
         self.tokens = list(tokens)
 
-    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
-        early = [len(text.tokens) < max(self.length, text.start + self.new) for text in texts]
-        return forbid(scores, [self.tokens if is_early else [] for is_early in early])
+    def __call__(self, sequences: list[TokenSequence], scores: Tensor) -> Tensor:
+        return forbid(scores, [self.tokens if self.is_short(sequence) else [] for sequence in sequences])
+
+    def is_short(self, sequence: TokenSequence) -> bool:
+        return len(sequence.tokens) < max(self.min_length, sequence.prompt_length + self.min_new_tokens)
 
 
-class ForcedAt:
-    """Only these tokens at a certain moment."""
+class ForceTokens:
+    """Only these tokens where a condition holds."""
 
-    def __init__(self, tokens: list[int], is_moment: Callable[[Text], bool]):
+    def __init__(self, tokens: list[int], condition: Callable[[TokenSequence], bool]):
         self.tokens = tokens
-        self.is_moment = is_moment
+        self.condition = condition
 
-    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
+    def __call__(self, sequences: list[TokenSequence], scores: Tensor) -> Tensor:
         scores = scores.clone()
-        for row, text in enumerate(texts):
-            if self.is_moment(text):
-                scores[row] = NEVER
+        for row, sequence in enumerate(sequences):
+            if self.condition(sequence):
+                scores[row] = -torch.inf
                 scores[row, self.tokens] = 0.0
         return scores
 
 
-class Suppressed:
+class SuppressTokens:
     """None of these tokens, ever."""
 
     def __init__(self, tokens: list[int]):
         self.tokens = tokens
 
-    def __call__(self, texts: list[Text], scores: Tensor) -> Tensor:
-        return forbid(scores, [self.tokens] * len(texts))
+    def __call__(self, sequences: list[TokenSequence], scores: Tensor) -> Tensor:
+        return forbid(scores, [self.tokens] * len(sequences))
 
 
 def forbid(scores: Tensor, tokens: list[list[int]]) -> Tensor:
-    """Scores of minus infinity for each row's tokens."""
+    """Scores in which each row's forbidden tokens are minus infinity."""
     places = [(row, token) for row, forbidden in enumerate(tokens) for token in forbidden]
     if not places:
         return scores
     rows, columns = torch.tensor(places, device=scores.device).unbind(1)
-    return scores.index_put((rows, columns), scores.new_tensor(NEVER))
+    return scores.index_put((rows, columns), scores.new_tensor(-torch.inf))

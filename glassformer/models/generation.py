@@ -9,7 +9,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from ..generate.config import GenerationConfig
-    from ..generate.job import GenerateOutput
+    from ..generate.output import GenerateOutput
 
 
 class Generates:
@@ -47,7 +47,7 @@ class Generates:
 
         >>> model.generate(ids, max_new_tokens=20, num_beams=4)  # doctest: +SKIP
         """
-        from ..generate.engine import generate
+        from ..generate.generation import generate
 
         given = inputs if input_ids is None else input_ids
         return generate(self, given, generation_config, attention_mask=attention_mask, **settings)

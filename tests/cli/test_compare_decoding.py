@@ -14,21 +14,21 @@ import pytest
 import torch
 
 from glassformer import GPT2LMHeadModel, GPT2Tokenizer
-from glassformer.cli.compare_decoding import decoding_page as comparison_page
 from glassformer.cli.compare_decoding.decoding_comparison import (
+    BASE_SETTINGS,
     MEASURES,
-    PLAIN,
     STRATEGIES,
     Comparison,
     Outcome,
-    shown,
-    whole_call,
+    format_number,
+    full_settings,
 )
+from glassformer.cli.compare_decoding.decoding_page import render_page
 from glassformer.cli.main import main
 from glassformer.generate.diversity import bleu, distinct, repeated_tail, repetition, self_bleu
-from glassformer.generate.writing import Written
+from glassformer.generate.text_generator import GeneratedText
 
-from ..generate.tiny import write_tiny_gpt2
+from ..generate.tiny_gpt2 import write_tiny_gpt2
 
 PROMPTS = ["Once upon a time", "It didn't hide", "北京 <script>alert(1)</script>"]
 HOSTILE = "</script><script>alert(2)</script><img src=x onerror=alert(3)>&amp;\x00\x1b"
@@ -36,11 +36,11 @@ HOSTILE = "</script><script>alert(2)</script><img src=x onerror=alert(3)>&amp;\x
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A model whose own files ask for sampling: no strategy may be touched by that."""
-    made = write_tiny_gpt2(tmp_path_factory.mktemp("gpt2"))
+    """A model whose own files request sampling, which must not influence any strategy."""
+    path = write_tiny_gpt2(tmp_path_factory.mktemp("gpt2"))
     settings = {"do_sample": True, "top_k": 7, "repetition_penalty": 1.7, "eos_token_id": 0, "bos_token_id": 0}
-    (made / "generation_config.json").write_text(json.dumps(settings))
-    return made
+    (path / "generation_config.json").write_text(json.dumps(settings))
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +52,15 @@ def prompts(tmp_path_factory) -> Path:
 
 def run(capsys, *arguments: object) -> str:
     code = main(["compare-decoding", *map(str, arguments)])
-    said = capsys.readouterr()
-    assert code == 0, said.err
-    assert said.err == ""
-    return said.out
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    assert captured.err == ""
+    return captured.out
 
 
 @pytest.fixture(scope="module")
 def compared(folder, prompts, tmp_path_factory) -> tuple[dict, str]:
-    """What the command says as JSON, and its page."""
+    """The JSON output of the command, and its page."""
     import contextlib
     import io
 
@@ -71,35 +71,35 @@ def compared(folder, prompts, tmp_path_factory) -> tuple[dict, str]:
     return json.loads(out.getvalue()), page.read_text(encoding="utf-8")
 
 
-def test_every_strategy_is_there_with_every_measure(compared):
-    told, _ = compared
-    assert told["prompts"] == PROMPTS
-    assert [outcome["name"] for outcome in told["outcomes"]] == list(STRATEGIES)
-    for outcome in told["outcomes"]:
+def test_every_strategy_has_every_measure(compared):
+    report, _ = compared
+    assert report["prompts"] == PROMPTS
+    assert [outcome["name"] for outcome in report["outcomes"]] == list(STRATEGIES)
+    for outcome in report["outcomes"]:
         assert list(outcome["measures"]) == [measure.key for measure in MEASURES]
-        each = whole_call(STRATEGIES[outcome["name"]], 3)["num_return_sequences"]
+        each = full_settings(STRATEGIES[outcome["name"]], 3)["num_return_sequences"]
         assert [len(texts) for texts in outcome["texts"]] == [each] * 3
         assert (outcome["measures"]["self_bleu_samples"] is None) == (each == 1)
 
 
-def test_a_strategy_writes_what_its_settings_say(compared, folder):
-    told, _ = compared
+def test_texts_of_a_strategy_follow_its_settings(compared, folder):
+    report, _ = compared
     model, tokenizer = GPT2LMHeadModel.from_pretrained(folder), GPT2Tokenizer.from_pretrained(folder)
-    for outcome in told["outcomes"]:
+    for outcome in report["outcomes"]:
         settings = STRATEGIES[outcome["name"]]
         if settings.get("do_sample"):
             continue
         ids = torch.tensor([tokenizer.encode(PROMPTS[0])])
-        new = model.generate(ids, max_new_tokens=8, **{**PLAIN, **settings})[0, ids.shape[1] :].tolist()
+        new = model.generate(ids, max_new_tokens=8, **{**BASE_SETTINGS, **settings})[0, ids.shape[1] :].tolist()
         assert outcome["texts"][0][0]["ids"] == new
-    texts = {outcome["name"]: json.dumps(outcome["texts"]) for outcome in told["outcomes"]}
-    assert len(set(texts.values())) >= 9  # a tiny model may not tell all of them apart
+    texts = {outcome["name"]: json.dumps(outcome["texts"]) for outcome in report["outcomes"]}
+    assert len(set(texts.values())) >= 9  # with a tiny model some may be equal
 
 
 def test_measures_are_of_the_first_texts(compared, folder):
-    told, _ = compared
+    report, _ = compared
     model, tokenizer = GPT2LMHeadModel.from_pretrained(folder), GPT2Tokenizer.from_pretrained(folder)
-    for outcome in told["outcomes"][2:8:3]:
+    for outcome in report["outcomes"][2:8:3]:
         found, firsts = outcome["measures"], [texts[0]["ids"] for texts in outcome["texts"]]
         words = [[one for one in ids if one != 0] for ids in firsts]
         assert found["distinct_2"] == distinct(words, 2)
@@ -142,15 +142,15 @@ def test_the_table_and_the_texts(folder, prompts, capsys):
         assert lines[place + 3].startswith("          ")  # the second of the best beams
 
 
-def test_numbers_stay_narrow():
-    assert [shown(value, 2) for value in (None, 0.125, -3.0, 123456.7)] == ["-", "0.12", "-3.00", "1.2e+05"]
+def test_number_format():
+    assert [format_number(value, 2) for value in (None, 0.125, -3.0, 123456.7)] == ["-", "0.12", "-3.00", "1.2e+05"]
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
 class Page(HTMLParser):
-    """Counts the elements of a page, and sees that they are closed in order."""
+    """Collects the elements of a page, and checks that they are closed in order."""
 
     VOID = {"meta", "rect", "line"}
 
@@ -180,7 +180,7 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_well_formed_and_labelled(compared):
-    told, text = compared
+    report, text = compared
     page = Page(text)
     assert not page.open
     assert page.all("html") == [{"lang": "en"}]
@@ -192,7 +192,7 @@ def test_the_page_is_well_formed_and_labelled(compared):
     labels = {attributes["aria-labelledby"] for _, attributes in page.found if "aria-labelledby" in attributes}
     assert labels <= names
     assert "prefers-color-scheme: dark" in text
-    for outcome in told["outcomes"]:
+    for outcome in report["outcomes"]:
         assert page.texts.count(outcome["name"]) == 1 + len(MEASURES) - 1 + len(PROMPTS)
     assert len(page.all("article")) == len(STRATEGIES) * len(PROMPTS)
 
@@ -211,10 +211,10 @@ def test_the_page_needs_no_network_and_runs_only_its_own_code(compared):
 
 
 def test_texts_never_become_code():
-    written = [[Written(HOSTILE, [1], "length", [1])]]
+    written = [[GeneratedText(HOSTILE, [1], "length", [1])]]
     measures = {measure.key: 0.5 for measure in MEASURES} | {"self_bleu_samples": None}
     outcome = Outcome("greedy", {"stop_strings": [HOSTILE]}, written, 1.0, measures)
-    text = comparison_page.page_of(Comparison(HOSTILE, [HOSTILE], 8, 0, 1, [outcome]))
+    text = render_page(Comparison(HOSTILE, [HOSTILE], 8, 0, 1, [outcome]))
     page = Page(text)
     assert len(page.all("script")) == 1
     assert not page.all("img")
@@ -227,7 +227,7 @@ def test_texts_never_become_code():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--only", "topp"], "there is no strategy 'topp', did you mean 'top-p'?"),
         (["--only", "zzz"], "there is no strategy 'zzz'; there are greedy, no-repeat, "),
@@ -236,18 +236,18 @@ def test_texts_never_become_code():
         (["-o", "/no/such/folder/page.html"], "there is no folder /no/such/folder"),
     ],
 )
-def test_wrong_use_is_one_line(folder, prompts, arguments, said, capsys):
+def test_wrong_use_is_one_line(folder, prompts, arguments, message, capsys):
     assert main(["compare-decoding", str(folder), str(prompts), *arguments]) == 1
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 
-def test_no_prompts_and_no_overwriting(folder, prompts, tmp_path, capsys):
+def test_empty_prompts_and_overwriting_are_refused(folder, prompts, tmp_path, capsys):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n \n")
     assert main(["compare-decoding", str(folder), str(empty)]) == 1
-    assert "empty.txt holds no prompts" in capsys.readouterr().err
+    assert "empty.txt contains no prompts" in capsys.readouterr().err
     for taken in (prompts, tmp_path):
         assert main(["compare-decoding", str(folder), str(prompts), "-o", str(taken)]) == 1
         assert "--output would overwrite" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pytest
 
 from glassformer.cli.main import main
 
-from ..generate.tiny import write_tiny_gpt2
+from ..generate.tiny_gpt2 import write_tiny_gpt2
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,7 +17,7 @@ from glassformer.cli.main import main
 from glassformer.cli.verbs.generate import without_control_codes
 from glassformer.text.bpe.bpe import SYMBOLS
 
-from ..generate.tiny import write_tiny_gpt2
+from ..generate.tiny_gpt2 import write_tiny_gpt2
 
 PROMPT = "Once upon a time"
 
@@ -39,9 +39,9 @@ def model(folder) -> GPT2LMHeadModel:
 
 def run(capsys, *arguments: object) -> str:
     code = main(["generate", *map(str, arguments)])
-    shown = capsys.readouterr()
-    assert code == 0, shown.err
-    return shown.out
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    return captured.out
 
 
 def results(capsys, *arguments: object) -> list[dict]:
@@ -52,16 +52,16 @@ def by_hand(model, ids: list[int], **settings) -> list[int]:
     return model.generate(torch.tensor([ids]), **settings)[0, len(ids) :].tolist()
 
 
-def test_plain_text_when_nobody_watches(folder, model, tokenizer, capsys):
+def test_plain_text_without_a_terminal(folder, model, tokenizer, capsys):
     new = by_hand(model, tokenizer.encode(PROMPT))
     assert run(capsys, folder, PROMPT) == PROMPT + tokenizer.decode(new, skip_special_tokens=True) + "\n"
 
 
-def test_json_tells_all_about_a_text(folder, model, tokenizer, capsys):
-    (told,) = results(capsys, folder, PROMPT, "--max-new-tokens", 6)
+def test_json_output(folder, model, tokenizer, capsys):
+    (result,) = results(capsys, folder, PROMPT, "--max-new-tokens", 6)
     new = by_hand(model, tokenizer.encode(PROMPT), max_new_tokens=6)
     text = PROMPT + tokenizer.decode(new, skip_special_tokens=True)
-    assert told == {
+    assert result == {
         "prompt": PROMPT,
         "generated_text": text,
         "tokens": tokenizer.convert_ids_to_tokens(new),
@@ -88,8 +88,8 @@ def test_json_tells_all_about_a_text(folder, model, tokenizer, capsys):
     ],
 )
 def test_flags_are_settings(folder, model, tokenizer, capsys, flags, settings):
-    (told,) = results(capsys, folder, PROMPT, *flags)
-    assert told["ids"] == by_hand(model, tokenizer.encode(PROMPT), **settings)
+    (result,) = results(capsys, folder, PROMPT, *flags)
+    assert result["ids"] == by_hand(model, tokenizer.encode(PROMPT), **settings)
 
 
 def test_seeds_and_several_texts(folder, capsys):
@@ -115,23 +115,23 @@ def test_prompts_of_a_file_and_of_standard_input(folder, tmp_path, capsys, monke
     assert results(capsys, folder, "-") == read
 
 
-def test_a_text_ends_with_a_string(folder, tokenizer, capsys):
-    (whole,) = results(capsys, folder, PROMPT)
-    stop = next(text for text in whole["generated_text"][len(PROMPT) + 2 :] if text.isascii() and text.isprintable())
+def test_stop_strings(folder, tokenizer, capsys):
+    (full,) = results(capsys, folder, PROMPT)
+    stop = next(text for text in full["generated_text"][len(PROMPT) + 2 :] if text.isascii() and text.isprintable())
     (cut,) = results(capsys, folder, PROMPT, "--stop", "no such text", "--stop", stop)
     assert cut["finish_reason"] == "stop"
-    assert len(cut["ids"]) < len(whole["ids"])
+    assert len(cut["ids"]) < len(full["ids"])
     assert stop in tokenizer.decode(cut["ids"][-1:])
 
 
 def test_a_prefix_and_a_label_come_first(folder, model, tokenizer, capsys):
-    (told,) = results(capsys, folder, "pon a time", "--prefix", "Once u", "--label", "sad")
+    (result,) = results(capsys, folder, "pon a time", "--prefix", "Once u", "--label", "sad")
     ids = [tokenizer.convert_tokens_to_ids("<|sad|>"), *tokenizer.encode(PROMPT)]
-    assert told["ids"] == by_hand(model, ids)
-    assert told["generated_text"].startswith("pon a time")
+    assert result["ids"] == by_hand(model, ids)
+    assert result["generated_text"].startswith("pon a time")
 
 
-def test_what_a_config_asks_for_in_this_task_counts(folder, tmp_path, tokenizer, capsys):
+def test_task_specific_params_apply(folder, tmp_path, tokenizer, capsys):
     copy = shutil.copytree(folder, tmp_path / "copy")
     config = json.loads((copy / "config.json").read_text())
     config["task_specific_params"] = {"text-generation": {"max_length": 12}}
@@ -144,15 +144,15 @@ def test_what_a_config_asks_for_in_this_task_counts(folder, tmp_path, tokenizer,
 
 def test_explaining_needs_no_weights(folder, tmp_path, capsys):
     copy = shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns("*.safetensors"))
-    told = run(capsys, copy, PROMPT, "--temperature", 0.7, "--seed", 3, "--explain")
-    assert "greedy: always the likeliest next word" in told
-    assert "temperature" in told[told.index("has no effect") :]
-    told = json.loads(run(capsys, copy, "--num-beams", 4, "--explain", "--json"))
-    assert told["strategy"] == "beam search"
+    result = run(capsys, copy, PROMPT, "--temperature", 0.7, "--seed", 3, "--explain")
+    assert "greedy: always the likeliest next token" in result
+    assert "temperature" in result[result.index("has no effect") :]
+    result = json.loads(run(capsys, copy, "--num-beams", 4, "--explain", "--json"))
+    assert result["strategy"] == "beam search"
 
 
 class Terminal(io.StringIO):
-    """Remembers what was written at once."""
+    """Records the pieces that were written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,16 +175,16 @@ def in_terminal(monkeypatch, capsys, *arguments: object) -> tuple[Terminal, str]
     return terminal, capsys.readouterr().err
 
 
-def test_a_terminal_sees_the_text_come(folder, capsys, monkeypatch):
-    (told,) = results(capsys, folder, PROMPT, "--sample", "--seed", 2)
-    terminal, said = in_terminal(monkeypatch, capsys, folder, PROMPT, "--sample", "--seed", 2)
-    assert terminal.getvalue() == without_control_codes(told["generated_text"]) + "\n"
+def test_a_terminal_gets_the_text_while_it_is_generated(folder, capsys, monkeypatch):
+    (result,) = results(capsys, folder, PROMPT, "--sample", "--seed", 2)
+    terminal, err = in_terminal(monkeypatch, capsys, folder, PROMPT, "--sample", "--seed", 2)
+    assert terminal.getvalue() == without_control_codes(result["generated_text"]) + "\n"
     assert len(terminal.pieces) > 5
-    assert "[20 tokens, " in said
-    assert "ended by length, seed 2]" in said
+    assert "[20 tokens, " in err
+    assert "ended by length, seed 2]" in err
 
 
-def test_a_terminal_is_not_steered(folder, tokenizer, capsys, monkeypatch):
+def test_control_codes_are_escaped(folder, tokenizer, capsys, monkeypatch):
     escape = tokenizer.vocab[SYMBOLS[0x1B]]  # the byte with which commands to a terminal begin
     others = json.dumps([index for index in range(len(tokenizer)) if index != escape])
     terminal, _ = in_terminal(
@@ -196,13 +196,13 @@ def test_a_terminal_is_not_steered(folder, tokenizer, capsys, monkeypatch):
 def test_a_terminal_gets_beams_at_the_end(folder, capsys, monkeypatch):
     flags = ("--num-beams", 3, "--num-return-sequences", 2)
     texts = [one["generated_text"] for one in results(capsys, folder, PROMPT, *flags)]
-    terminal, said = in_terminal(monkeypatch, capsys, folder, PROMPT, *flags)
+    terminal, err = in_terminal(monkeypatch, capsys, folder, PROMPT, *flags)
     assert terminal.getvalue().splitlines() == texts
-    assert "[40 tokens, " in said
+    assert "[40 tokens, " in err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "give a prompt, - for standard input, or --input with a file of prompts"),
         (["a", "--input", "x"], "give prompts or --input with a file of prompts, not both"),
@@ -218,25 +218,25 @@ def test_a_terminal_gets_beams_at_the_end(folder, capsys, monkeypatch):
         (["a", "--batch-size", "0"], "--batch-size must be 1 or more, got 0"),
     ],
 )
-def test_wrong_use_is_one_line(folder, arguments, said, capsys):
+def test_wrong_use_is_one_line(folder, arguments, message, capsys):
     assert main(["generate", str(folder), *arguments]) == 1
-    shown = capsys.readouterr()
-    assert said in shown.err
-    assert shown.err.count("\n") == 1
-    assert not shown.out
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not captured.out
 
 
-def test_wrong_settings_are_told_before_anything_is_loaded(capsys):
+def test_wrong_settings_are_refused_before_anything_is_loaded(capsys):
     assert main(["generate", "/no/such/folder", "a", "--set", "topk=3"]) == 1
     assert "did you mean 'top_k'?" in capsys.readouterr().err
 
 
-def test_settings_that_do_nothing_are_told(folder, capsys):
+def test_ineffective_settings_are_reported(folder, capsys):
     assert main(["generate", str(folder), PROMPT, "--top-p", "0.35"]) == 0
     assert "glass: note: top_p has no effect" in capsys.readouterr().err
 
 
-def test_a_model_that_never_learned_to_write_is_refused(tmp_path, capsys):
+def test_an_untrained_head_is_refused(tmp_path, capsys):
     words = "[PAD] [UNK] [CLS] [SEP] [MASK] a b".split()
     shape = {"vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     for name, is_decoder in (("decoder", True), ("encoder", False)):

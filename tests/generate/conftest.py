@@ -1,4 +1,4 @@
-"""The tiny checkpoint that tests of text share."""
+"""A tiny checkpoint for the tests of generated text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from glassformer import GPT2LMHeadModel, GPT2Tokenizer
 
-from .tiny import write_tiny_gpt2
+from .tiny_gpt2 import write_tiny_gpt2
 
 
 @pytest.fixture(scope="session")

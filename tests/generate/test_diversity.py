@@ -1,4 +1,4 @@
-"""The measures: by hand, by sacrebleu, and by the model's own loss."""
+"""The measures against values by hand, sacrebleu, and the loss of the model."""
 
 from __future__ import annotations
 
@@ -46,33 +46,33 @@ def test_repetition_counts_tokens_once():
         ([1, 2, 3], 0),
         ([1, 2, 2], 2),
         ([5, 1, 2, 3, 1, 2, 3], 6),
-        ([1, 2, 3, 1, 2, 3, 1], 7),  # said twice, and begun again
-        ([1, 2, 3, 1, 2], 0),  # begun again, but not said twice
+        ([1, 2, 3, 1, 2, 3, 1], 7),  # twice, and begun again
+        ([1, 2, 3, 1, 2], 0),  # begun again, but not twice
         ([8, 9, 1, 2, 3, 1, 2], 0),
         ([9, 4, 4, 4, 4, 4], 5),
         ([1, 1, 2, 1, 1, 2], 6),
         ([1, 1, 2], 0),  # repeated, but not at the end
     ],
 )
-def test_the_tail_that_repeats(text, expected):
+def test_repeated_tail(text, expected):
     assert repeated_tail(text) == expected
 
 
-def test_bleu_is_that_of_sacrebleu():
+def test_bleu_equals_sacrebleu():
     sacrebleu = pytest.importorskip("sacrebleu")
-    draw = random.Random(0)
-    seen = set()
+    rng = random.Random(0)
+    scores = set()
     for _ in range(300):
-        words = draw.choice([3, 8, 30])
+        words = rng.choice([3, 8, 30])
         text, *references = (
-            [draw.randrange(words) for _ in range(draw.randrange(0 if i == 0 else 1, 14))]
-            for i in range(draw.randrange(2, 5))
+            [rng.randrange(words) for _ in range(rng.randrange(0 if i == 0 else 1, 14))]
+            for i in range(rng.randrange(2, 5))
         )
         as_words = [" ".join(map(str, one)) for one in references]
         oracle = sacrebleu.sentence_bleu(" ".join(map(str, text)), as_words, tokenize="none").score / 100
         assert bleu(text, references) == pytest.approx(oracle, abs=1e-9)
-        seen.add(round(oracle, 1))
-    assert len(seen) > 5  # not all of them zero
+        scores.add(round(oracle, 1))
+    assert len(scores) > 5  # not all of them zero
 
 
 def test_self_bleu():
@@ -83,21 +83,21 @@ def test_self_bleu():
     assert self_bleu([a, b, c]) == pytest.approx((bleu(a, [b, c]) + bleu(b, [a, c]) + bleu(c, [a, b])) / 3)
 
 
-def test_log_probabilities_are_those_of_the_loss(tiny_model, monkeypatch):
+def test_log_probabilities_equal_the_loss(tiny_model, monkeypatch):
     monkeypatch.setattr(diversity, "BATCH", 2)
     monkeypatch.setattr(diversity, "ROWS", 3)
     prompts = [[5, 9, 2], [7], [11, 12, 13, 14, 15]]
     continuations = [[8, 8, 30, 41, 3, 2, 1], [4, 60], []]
-    found = log_probabilities(tiny_model, prompts, continuations)
-    assert [len(row) for row in found] == [7, 2, 0]
-    for prompt, new, row in zip(prompts[:2], continuations, found, strict=False):
+    log_probs = log_probabilities(tiny_model, prompts, continuations)
+    assert [len(row) for row in log_probs] == [7, 2, 0]
+    for prompt, new, row in zip(prompts[:2], continuations, log_probs, strict=False):
         ids = torch.tensor([prompt + new])
         labels = torch.tensor([[-100] * len(prompt) + new])
         loss = tiny_model(ids, labels=labels).loss.item()
         assert -sum(row) / len(row) == pytest.approx(loss, abs=1e-5)
         alone = tiny_model(ids).logits[0].log_softmax(-1)[len(prompt) - 1, new[0]].item()
         assert row[0] == pytest.approx(alone, abs=1e-5)
-    assert all(math.isfinite(value) and value < 0 for row in found for value in row)
+    assert all(math.isfinite(value) and value < 0 for row in log_probs for value in row)
 
 
 def test_an_empty_prompt_is_refused(tiny_model):

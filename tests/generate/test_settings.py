@@ -1,4 +1,4 @@
-"""The settings of a generation: checked, read and written, merged in layers, and worked out for the prompts."""
+"""Generation settings: checks, files, precedence of layers, and the plan for given prompts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from transformers.generation.configuration_utils import GenerationConfig as Thei
 from glassformer import ArgumentError, ConfigError, GenerationConfig, GPT2Config, InputError
 from glassformer.generate import config as config_file
 from glassformer.generate.config import task_settings
-from glassformer.generate.foreign import FOREIGN
-from glassformer.generate.settings import resolve
+from glassformer.generate.settings_resolution import resolve
+from glassformer.generate.unsupported import UNSUPPORTED
 
 from ..conftest import ROOT
 
@@ -27,13 +27,13 @@ VOCABULARY, CONTEXT = 100, 32
 
 
 @pytest.fixture(autouse=True)
-def hears_all(caplog):
-    """What is said once is said once in each test."""
+def reset_warnings(caplog):
+    """Warnings that are logged once are logged once in each test."""
     caplog.set_level(logging.WARNING, "glassformer")
-    config_file.say_once.cache_clear()
+    config_file.warn_once.cache_clear()
 
 
-def a_model(generation: GenerationConfig | None = None, **fields):
+def fake_model(generation: GenerationConfig | None = None, **fields):
     config = GPT2Config(**{"vocab_size": VOCABULARY, "n_positions": CONTEXT, "eos_token_id": 7, **fields})
     config.bos_token_id = None
     generation = generation or GenerationConfig.from_model_config(config)
@@ -41,10 +41,12 @@ def a_model(generation: GenerationConfig | None = None, **fields):
     return SimpleNamespace(config=config, generation_config=generation, reading_body=body)
 
 
-def plan(*layers, prompts=(5,), **call):
-    """The plan of a call on a model with these settings, or with a generation_config as well."""
-    model, argument = (*layers, None, None)[:2]
-    return resolve(a_model(model), argument, call, prompts)
+def plan(*layers, prompts=(5,), has_generator=False, **call):
+    """The plan of a call for a model with these settings, perhaps with a generation_config; logs its warnings."""
+    own, argument = (*layers, None, None)[:2]
+    resolved = resolve(fake_model(own), argument, call, prompts, has_generator=has_generator)
+    resolved.log_warnings()
+    return resolved
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
@@ -53,15 +55,15 @@ def plan(*layers, prompts=(5,), **call):
 def test_defaults_are_those_of_transformers():
     theirs = {**TheirConfig._get_default_generation_params(), "max_length": None}  # 20 new tokens instead
     ours = GenerationConfig().to_dict()
-    assert {name: value for name, value in theirs.items() if name not in FOREIGN} == {
-        name: ours[name] for name in theirs if name not in FOREIGN
+    assert {name: value for name, value in theirs.items() if name not in UNSUPPORTED} == {
+        name: ours[name] for name in theirs if name not in UNSUPPORTED
     }
-    for name, foreign in FOREIGN.items():
-        assert not foreign.changes_text or not foreign.asks_for_something(theirs.get(name)), name
+    for name, setting in UNSUPPORTED.items():
+        assert not setting.changes_text or not setting.is_requested(theirs.get(name)), name
 
 
-def test_names_and_defaults_are_those_of_the_old_library(tmp_path):
-    """What transformers 4.30.2 writes when nothing was chosen, nothing is made of."""
+def test_names_and_defaults_are_those_of_transformers_4(tmp_path):
+    """The defaults that transformers 4.30.2 writes to a file request nothing."""
     peer = ROOT / ".peers/transformers4"
     if not (peer / "transformers").is_dir():
         pytest.skip("transformers 4.30.2 is not in .peers/transformers4 (./test.sh puts it there)")
@@ -69,21 +71,21 @@ def test_names_and_defaults_are_those_of_the_old_library(tmp_path):
     run = [sys.executable, "-c", script]
     out = subprocess.run(run, env={**os.environ, "PYTHONPATH": str(peer)}, check=True, capture_output=True, text=True)
     theirs = json.loads(out.stdout)
-    known = {*GenerationConfig.field_names(), *FOREIGN, *config_file.METADATA}
+    known = {*GenerationConfig.field_names(), *UNSUPPORTED, *config_file.METADATA}
     assert theirs.pop("max_length") == 20 and len(theirs) > 40
     assert theirs.keys() <= known
-    read = GenerationConfig.from_dict({name: value for name, value in theirs.items() if name not in FOREIGN})
+    read = GenerationConfig.from_dict({name: value for name, value in theirs.items() if name not in UNSUPPORTED})
     assert {name: getattr(GenerationConfig(), name) for name in read.given} == read.given
-    assert not any(FOREIGN[name].asks_for_something(theirs[name]) for name in theirs if name in FOREIGN)
+    assert not any(UNSUPPORTED[name].is_requested(theirs[name]) for name in theirs if name in UNSUPPORTED)
 
 
-def test_every_setting_of_transformers_is_known_or_refused_by_name():
+def test_every_setting_of_transformers_is_supported_or_refused_by_name():
     theirs = {name for name in vars(TheirConfig()) if not name.startswith("_")} - {"transformers_version"}
-    assert theirs <= {*GenerationConfig.field_names(), *FOREIGN}
+    assert theirs <= {*GenerationConfig.field_names(), *UNSUPPORTED}
 
 
-def test_no_name_is_both_a_field_and_foreign():
-    assert not set(GenerationConfig.field_names()) & set(FOREIGN)
+def test_no_field_is_unsupported():
+    assert not set(GenerationConfig.field_names()) & set(UNSUPPORTED)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ def test_no_name_is_both_a_field_and_foreign():
         ("pad_token_id", -1),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_wherever_it_is_given(name, value):
+def test_invalid_values_are_refused_everywhere(name, value):
     with pytest.raises(ConfigError, match=f"^{name} "):
         GenerationConfig(**{name: value})
     config = GenerationConfig()
@@ -152,7 +154,7 @@ def test_a_value_that_cannot_be_is_refused_wherever_it_is_given(name, value):
         plan(**{name: value})
 
 
-def test_values_at_the_edges_are_accepted():
+def test_boundary_values_are_accepted():
     edges = {"top_k": 0, "top_p": 1, "min_p": 1, "typical_p": 1.0, "epsilon_cutoff": 0, "penalty_alpha": 1}
     edges |= {
         "diversity_penalty": 0,
@@ -164,14 +166,14 @@ def test_values_at_the_edges_are_accepted():
     assert GenerationConfig(**edges).given == edges
 
 
-def test_lists_are_taken_over_in_one_form():
+def test_lists_are_normalised():
     config = GenerationConfig(stop_strings="end", bad_words_ids=((1, 2), (3,)), force_words_ids=[[1], ((2,), (3, 4))])
     assert config.stop_strings == ["end"]
     assert config.bad_words_ids == [[1, 2], [3]]
     assert config.force_words_ids == [[1], [[2], [3, 4]]]
 
 
-def test_an_unknown_name_suggests():
+def test_unknown_names_get_a_suggestion():
     with pytest.raises(ArgumentError, match="GenerationConfig has no field 'temprature', did you mean 'temperature'"):
         GenerationConfig(temprature=0.5)
     with pytest.raises(ConfigError, match="did you mean 'num_beams'"):
@@ -196,20 +198,20 @@ def test_an_unknown_name_suggests():
         ("constraints", [1]),
     ],
 )
-def test_what_is_not_supported_is_refused_with_its_reason(name, value):
-    reason = FOREIGN[name].why
-    for give in (lambda: GenerationConfig(**{name: value}), lambda: plan(**{name: value})):
+def test_unsupported_settings_are_refused_with_the_reason(name, value):
+    reason = UNSUPPORTED[name].reason
+    for call in (lambda: GenerationConfig(**{name: value}), lambda: plan(**{name: value})):
         with pytest.raises(ConfigError, match=f"(?s)^{name}=.* is not supported: {reason}"):
-            give()
+            call()
 
 
-def test_what_is_not_supported_may_be_switched_off():
+def test_unsupported_settings_accept_neutral_values():
     neutral = {"guidance_scale": 1, "output_attentions": False, "assistant_model": None, "logits_processor": []}
     assert plan(**neutral).strategy == "greedy"
     assert GenerationConfig(**neutral).output_attentions is False
 
 
-def test_a_field_knows_whether_it_was_given():
+def test_given_fields():
     config = GenerationConfig(temperature=1.0, top_k=None)
     assert config.given == {"temperature": 1.0}
     assert config.top_k == 50
@@ -223,7 +225,7 @@ def test_a_field_knows_whether_it_was_given():
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def test_written_and_read_again(tmp_path):
+def test_save_and_load(tmp_path):
     config = GenerationConfig(do_sample=True, top_p=0.9, eos_token_id=[7, 8], bad_words_ids=[[1, 2]], stop_strings="。")
     config.save_pretrained(tmp_path)
     again = GenerationConfig.from_pretrained(tmp_path, max_new_tokens=9)
@@ -244,7 +246,7 @@ def test_transformers_reads_what_we_write_and_the_reverse(tmp_path):
     assert GenerationConfig.from_pretrained(tmp_path / "theirs").given == fields
 
 
-def test_keys_of_a_file_that_nothing_reads_are_kept_and_written_back(tmp_path, caplog):
+def test_unknown_keys_of_a_file_are_kept_and_written_back(tmp_path, caplog):
     file = {"transformers_version": "4.30.2", "_from_model_config": True, "colour": "blue", "guidance_scale": 2.0}
     (tmp_path / "generation_config.json").write_text(json.dumps({**file, "low_memory": True, "pad_token_id": -1}))
     config = GenerationConfig.from_pretrained(tmp_path)
@@ -252,16 +254,16 @@ def test_keys_of_a_file_that_nothing_reads_are_kept_and_written_back(tmp_path, c
     assert caplog.text.count("guidance_scale = 2.0") == 1
     assert "colour" not in caplog.text and "low_memory" not in caplog.text
     GenerationConfig.from_pretrained(tmp_path)
-    assert caplog.text.count("guidance_scale") == 1  # once is enough
+    assert caplog.text.count("guidance_scale") == 1  # logged once
     config.save_pretrained(tmp_path / "again")
     written = json.loads((tmp_path / "again/generation_config.json").read_text())
     assert written == {"transformers_version": "4.30.2", "colour": "blue", "guidance_scale": 2.0, "low_memory": True}
 
 
-def test_a_misspelt_key_of_a_file_is_told(tmp_path, caplog):
+def test_a_misspelt_key_of_a_file_is_reported(tmp_path, caplog):
     (tmp_path / "generation_config.json").write_text('{"temperatur": 0.5}')
     GenerationConfig.from_pretrained(tmp_path)
-    assert "'temperatur' is no setting of a generation and is not read, did you mean 'temperature'?" in caplog.text
+    assert "'temperatur' is not a generation setting and is ignored, did you mean 'temperature'?" in caplog.text
 
 
 def test_a_bad_file_is_named(tmp_path):
@@ -272,7 +274,7 @@ def test_a_bad_file_is_named(tmp_path):
         GenerationConfig.from_pretrained(tmp_path)
 
 
-def test_an_old_config_says_how_to_generate(caplog):
+def test_generation_settings_of_an_old_config(caplog):
     values = {"max_length": 20, "do_sample": True, "top_k": 50, "length_penalty": -1.0, "num_beams": 4}
     old = GPT2Config.from_dict({**values, "encoder_no_repeat_ngram_size": 3, "output_attentions": True})
     config = GenerationConfig.from_model_config(old)
@@ -282,7 +284,7 @@ def test_an_old_config_says_how_to_generate(caplog):
         "num_beams": 4,
         "bos_token_id": 50256,
         "eos_token_id": 50256,
-    }  # 20 and 50 stand in every old file
+    }  # 20 and 50 are in every old file
     assert set(config.files.values()) == {"model.config"}
     assert "encoder_no_repeat_ngram_size = 3" in caplog.text and "output_attentions" not in caplog.text
 
@@ -294,7 +296,7 @@ def test_an_old_config_is_read_as_transformers_reads_it():
     assert GenerationConfig.from_model_config(values).given == {name: getattr(theirs, name) for name in values}
 
 
-def test_the_inner_part_of_a_config_speaks_where_the_outer_is_silent():
+def test_the_inner_config_is_the_fallback_of_the_outer():
     values = {"eos_token_id": 3, "decoder": {"eos_token_id": 5, "bos_token_id": 4}}
     assert GenerationConfig.from_model_config(values).given == {"eos_token_id": 3, "bos_token_id": 4}
     assert GenerationConfig.from_model_config({"decoder": "gpt2", "pad_token_id": -1}).given == {}
@@ -302,12 +304,14 @@ def test_the_inner_part_of_a_config_speaks_where_the_outer_is_silent():
     assert GenerationConfig.from_model_config(forced).forced_bos_token_id == 4
 
 
-def test_settings_of_a_task():
+def test_settings_for_a_task():
     config = GPT2Config(task_specific_params={"text-generation": {"do_sample": True, "max_length": 320, "prefix": "x"}})
     settings = task_settings(config, "text-generation")
     assert settings.given == {"do_sample": True, "max_length": 320}
     assert settings.extra == {"prefix": "x"}
-    assert str(resolve(a_model(), settings, {}, [5]).sources["do_sample"]) == "task_specific_params['text-generation']"
+    assert (
+        str(resolve(fake_model(), settings, {}, [5]).sources["do_sample"]) == "task_specific_params['text-generation']"
+    )
     with pytest.raises(ConfigError, match="must map settings to values, got 5"):
         task_settings(GPT2Config(task_specific_params={"translation": 5}), "translation")
     assert task_settings(config, "summarization") is None and task_settings(GPT2Config(), "text-generation") is None
@@ -316,41 +320,41 @@ def test_settings_of_a_task():
 # --- layers -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_nearest_layer_decides():
-    settled = plan(
+def test_precedence_of_layers():
+    resolved_plan = plan(
         GenerationConfig(temperature=0.1, top_k=1, top_p=0.1, eos_token_id=7),
         GenerationConfig(temperature=0.2, top_k=2),
         temperature=0.3,
         do_sample=True,
     )
-    found = settled.settings
-    assert (found.temperature, found.top_k, found.top_p, found.typical_p) == (0.3, 2, 0.1, 1.0)
-    layers = [settled.sources[name].layer for name in ("temperature", "top_k", "top_p", "typical_p")]
+    settings = resolved_plan.settings
+    assert (settings.temperature, settings.top_k, settings.top_p, settings.typical_p) == (0.3, 2, 0.1, 1.0)
+    layers = [resolved_plan.sources[name].layer for name in ("temperature", "top_k", "top_p", "typical_p")]
     assert layers == ["call", "generation_config", "model", "default"]
-    assert settled.sources["temperature"].instead_of == 0.2
-    assert settled.sources["top_p"].instead_of is None
+    assert resolved_plan.sources["temperature"].overridden == 0.2
+    assert resolved_plan.sources["top_p"].overridden is None
 
 
-def test_a_value_that_is_the_default_still_decides():
-    settled = plan(GenerationConfig(do_sample=True, temperature=0.1), GenerationConfig(temperature=1.0))
-    assert settled.settings.temperature == 1.0
+def test_a_given_default_takes_precedence():
+    resolved_plan = plan(GenerationConfig(do_sample=True, temperature=0.1), GenerationConfig(temperature=1.0))
+    assert resolved_plan.settings.temperature == 1.0
     assert plan(GenerationConfig(do_sample=True), do_sample=False).strategy == "greedy"
 
 
-def test_none_in_a_call_switches_off():
+def test_none_in_a_call_switches_a_setting_off():
     model = GenerationConfig(eos_token_id=7, do_sample=True, top_k=9, max_length=12, temperature=0.5)
-    settled = plan(model, eos_token_id=None, top_k=None, max_length=None, temperature=None)
-    assert (settled.eos, settled.settings.top_k, settled.settings.temperature) == ([], 0, 1.0)
-    assert settled.new_tokens == [20]
+    resolved_plan = plan(model, eos_token_id=None, top_k=None, max_length=None, temperature=None)
+    assert (resolved_plan.eos, resolved_plan.settings.top_k, resolved_plan.settings.temperature) == ([], 0, 1.0)
+    assert resolved_plan.max_new_tokens == [20]
 
 
-def test_the_layers_are_left_as_they_were():
+def test_layers_are_not_modified():
     model, argument = GenerationConfig(top_k=3, eos_token_id=500), GenerationConfig(top_p=0.5)
     plan(model, argument, temperature=0.3)
     assert (model.given, argument.given) == ({"top_k": 3, "eos_token_id": 500}, {"top_p": 0.5})
 
 
-def test_a_file_is_named_until_its_value_is_changed(tmp_path):
+def test_the_source_is_a_file_until_its_value_is_changed(tmp_path):
     GenerationConfig(top_k=3, top_p=0.5).save_pretrained(tmp_path)
     model = GenerationConfig.from_pretrained(tmp_path)
     model.top_p = 0.6
@@ -386,18 +390,18 @@ LAYERS = [
 
 @pytest.mark.filterwarnings("ignore:Using the model-agnostic default")
 @pytest.mark.parametrize(("model", "argument", "call"), LAYERS)
-def test_layers_merge_and_lengths_come_out_as_in_transformers(theirs, monkeypatch, model, argument, call):
+def test_merged_layers_and_lengths_equal_transformers(theirs, monkeypatch, model, argument, call):
     given = None if argument is None else TheirConfig(**argument)
     monkeypatch.setattr(theirs, "generation_config", TheirConfig(**model))
     merged, _ = theirs._prepare_generation_config(given, **call)
-    settled = plan(GenerationConfig(**model), None if argument is None else GenerationConfig(**argument), **call)
+    resolved_plan = plan(GenerationConfig(**model), None if argument is None else GenerationConfig(**argument), **call)
     for name in ("temperature", "top_k", "typical_p", "num_beams", "length_penalty", "early_stopping", "eos_token_id"):
-        assert getattr(settled.settings, name) == getattr(merged, name), name
+        assert getattr(resolved_plan.settings, name) == getattr(merged, name), name
     for name in ("pad_token_id", "repetition_penalty", "min_length", "min_new_tokens", "no_repeat_ngram_size"):
-        assert getattr(settled.settings, name) == getattr(merged, name), name
+        assert getattr(resolved_plan.settings, name) == getattr(merged, name), name
     ids = torch.arange(10, 15)[None]
     generated = theirs.generate(ids, given, **{**call, "eos_token_id": None, "suppress_tokens": [3, 5, 6]})
-    assert settled.limits == [generated.shape[1]]
+    assert resolved_plan.max_lengths == [generated.shape[1]]
 
 
 # --- strategies -------------------------------------------------------------------------------------------------------
@@ -423,7 +427,7 @@ def test_strategies(strategy):
     assert mode.replace("_", " ") == strategy
 
 
-def test_what_only_looks_like_a_contrastive_search():
+def test_incomplete_contrastive_settings_are_greedy():
     for call in (
         {"penalty_alpha": 0.6, "top_k": 1},
         {"penalty_alpha": 0.0, "top_k": 4},
@@ -436,25 +440,25 @@ def test_what_only_looks_like_a_contrastive_search():
     ("call", "sentence"),
     [
         ({"num_beams": 2, "num_return_sequences": 3}, "at most num_beams, got num_return_sequences 3 and 2"),
-        ({"num_return_sequences": 2}, "a greedy search finds one sequence, got num_return_sequences 2"),
-        ({"num_return_sequences": 2, "penalty_alpha": 0.5}, "a contrastive search finds one sequence"),
+        ({"num_return_sequences": 2}, "a greedy search returns one sequence, got num_return_sequences 2"),
+        ({"num_return_sequences": 2, "penalty_alpha": 0.5}, "a contrastive search returns one sequence"),
         ({"num_beams": 4, "num_beam_groups": 3, "diversity_penalty": 1.0}, "must be a multiple of num_beam_groups"),
         ({"num_beam_groups": 2, "diversity_penalty": 1.0}, "must be a multiple of num_beam_groups"),
         (
             {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 1.0, "do_sample": True},
-            "groups of beams do not sample",
+            "beam groups do not sample",
         ),
         ({"num_beams": 4, "num_beam_groups": 2}, "num_beam_groups 2 needs a diversity_penalty above 0"),
-        ({"penalty_alpha": 0.5, "num_beams": 2}, "penalty_alpha 0.5 asks for a contrastive search, and num_beams 2"),
-        ({"penalty_alpha": 0.5, "do_sample": True}, "penalty_alpha 0.5 asks for a contrastive search, and do_sample"),
+        ({"penalty_alpha": 0.5, "num_beams": 2}, "penalty_alpha 0.5 requests a contrastive search, and num_beams 2"),
+        ({"penalty_alpha": 0.5, "do_sample": True}, "penalty_alpha 0.5 requests a contrastive search, and do_sample"),
         ({"force_words_ids": [[5]]}, "force_words_ids need a beam search, got num_beams 1"),
-        ({"force_words_ids": [[5]], "num_beams": 2, "do_sample": True}, "force_words_ids do not go with sampling"),
+        ({"force_words_ids": [[5]], "num_beams": 2, "do_sample": True}, "force_words_ids cannot be sampled"),
         (
             {"force_words_ids": [[5]], "num_beams": 2, "num_beam_groups": 2, "diversity_penalty": 1.0},
-            "force_words_ids do not go with groups",
+            "force_words_ids do not work with beam groups",
         ),
-        ({"on_full_context": "slide", "num_beams": 2}, "'slide' does not go with a beam search, got num_beams 2"),
-        ({"on_full_context": "slide", "penalty_alpha": 0.5}, "'slide' does not go with penalty_alpha 0.5"),
+        ({"on_full_context": "slide", "num_beams": 2}, "'slide' does not work with a beam search, got num_beams 2"),
+        ({"on_full_context": "slide", "penalty_alpha": 0.5}, "'slide' does not work with penalty_alpha 0.5"),
         ({"bad_words_ids": [[3, 100]]}, "bad_words_ids: token 100 is beyond the vocabulary of 100 tokens"),
         ({"force_words_ids": [[[3], [101]]], "num_beams": 2}, "force_words_ids: token 101 is beyond the vocabulary"),
         ({"suppress_tokens": [100]}, "suppress_tokens: token 100 is beyond"),
@@ -465,11 +469,11 @@ def test_what_only_looks_like_a_contrastive_search():
         ({"stop_strings": ["end"]}, r"stop_strings \['end'\] need the tokenizer"),
         (
             {"min_length": 30, "max_length": 20},
-            "min_length 30 cannot be reached: a prompt of 5 tokens",
+            "min_length 30 cannot be reached: at most 15 tokens may follow a prompt of 5",
         ),
         ({"min_new_tokens": 9, "max_new_tokens": 8}, "min_new_tokens 9 cannot be reached"),
         ({"min_new_tokens": 21}, "min_new_tokens 21 cannot be reached"),
-        ({"min_length": 40, "max_length": 50}, "a prompt of 5 tokens may be followed by 27"),
+        ({"min_length": 40, "max_length": 50}, "at most 27 tokens may follow a prompt of 5"),
     ],
 )
 def test_contradictions(call, sentence):
@@ -477,15 +481,15 @@ def test_contradictions(call, sentence):
         plan(**call)
 
 
-def test_a_contradiction_says_which_file_it_came_from(tmp_path):
+def test_a_contradiction_names_the_file(tmp_path):
     GenerationConfig(num_beams=4).save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match=r"got num_beams 4 \(generation_config.json\) and 3"):
         plan(GenerationConfig.from_pretrained(tmp_path), num_beam_groups=3, diversity_penalty=1.0)
 
 
-def test_only_a_generation_config_is_a_generation_config():
+def test_type_of_generation_config():
     with pytest.raises(ConfigError, match=r"generation_config must be a GenerationConfig, got .*top_k"):
-        resolve(a_model(), {"top_k": 3}, {}, [5])
+        resolve(fake_model(), {"top_k": 3}, {}, [5])
     with pytest.raises(InputError, match="SimpleNamespace does not predict the next word"):
         resolve(SimpleNamespace(config=GPT2Config()), None, {}, [5])
 
@@ -494,40 +498,40 @@ def test_only_a_generation_config_is_a_generation_config():
 
 
 def test_lengths_count_each_prompts_own_tokens():
-    assert plan(prompts=[3, 5], max_length=9).new_tokens == [6, 4]
-    assert plan(prompts=[3, 5], max_new_tokens=9).new_tokens == [9, 9]
-    assert plan(prompts=[3, 5]).new_tokens == [20, 20]
-    assert plan(prompts=[0], max_length=9).new_tokens == [8]  # an empty prompt begins with one token
-    assert plan(prompts=[]).new_tokens == []
+    assert plan(prompts=[3, 5], max_length=9).max_new_tokens == [6, 4]
+    assert plan(prompts=[3, 5], max_new_tokens=9).max_new_tokens == [9, 9]
+    assert plan(prompts=[3, 5]).max_new_tokens == [20, 20]
+    assert plan(prompts=[0], max_length=9).max_new_tokens == [8]  # an empty prompt begins with one token
+    assert plan(prompts=[]).max_new_tokens == []
 
 
-def test_of_two_lengths_in_one_layer_new_tokens_decide():
-    assert plan(max_length=9, max_new_tokens=7).new_tokens == [7]
-    assert plan(GenerationConfig(max_length=9, max_new_tokens=7)).new_tokens == [7]
+def test_max_new_tokens_takes_precedence_in_one_layer():
+    assert plan(max_length=9, max_new_tokens=7).max_new_tokens == [7]
+    assert plan(GenerationConfig(max_length=9, max_new_tokens=7)).max_new_tokens == [7]
 
 
-def test_of_two_lengths_in_two_layers_the_nearer_decides():
-    assert plan(GenerationConfig(max_new_tokens=7), max_length=9).new_tokens == [4]
-    assert plan(GenerationConfig(max_length=9), max_new_tokens=7).new_tokens == [7]
-    assert plan(None, GenerationConfig(max_length=9), max_new_tokens=7).new_tokens == [7]
+def test_precedence_of_lengths_in_two_layers():
+    assert plan(GenerationConfig(max_new_tokens=7), max_length=9).max_new_tokens == [4]
+    assert plan(GenerationConfig(max_length=9), max_new_tokens=7).max_new_tokens == [7]
+    assert plan(None, GenerationConfig(max_length=9), max_new_tokens=7).max_new_tokens == [7]
 
 
-def test_the_context_bounds_every_length(caplog):
-    assert plan(prompts=[5, 30], max_new_tokens=100).limits == [CONTEXT, CONTEXT]
+def test_the_context_limits_every_length(caplog):
+    assert plan(prompts=[5, 30], max_new_tokens=100).max_lengths == [CONTEXT, CONTEXT]
     assert "max_new_tokens 100 goes beyond the 32 tokens that the model reads at once" in caplog.text
-    assert plan(max_length=100).limits == [CONTEXT]
-    assert plan(prompts=[31]).new_tokens == [1]
-    model = a_model()
-    model.reading_body.max_length = None  # positions without an end
-    assert resolve(model, None, {"max_new_tokens": 100}, [50]).new_tokens == [100]
+    assert plan(max_length=100).max_lengths == [CONTEXT]
+    assert plan(prompts=[31]).max_new_tokens == [1]
+    model = fake_model()
+    model.reading_body.max_length = None  # unlimited positions
+    assert resolve(model, None, {"max_new_tokens": 100}, [50]).max_new_tokens == [100]
 
 
 @pytest.mark.parametrize("length", [CONTEXT, CONTEXT + 3])
 def test_a_prompt_that_fills_the_context_is_refused(length):
     with pytest.raises(InputError, match=f"prompt has {length} tokens, and the model reads at most 32 .*'slide'"):
         plan(prompts=[5, length])
-    assert plan(prompts=[length], on_full_context="slide", max_new_tokens=50).new_tokens == [50]
-    assert plan(prompts=[5], on_full_context="slide", max_length=500).new_tokens == [495]
+    assert plan(prompts=[length], on_full_context="slide", max_new_tokens=50).max_new_tokens == [50]
+    assert plan(prompts=[5], on_full_context="slide", max_length=500).max_new_tokens == [495]
 
 
 def test_a_prompt_as_long_as_max_length_is_refused():
@@ -535,61 +539,58 @@ def test_a_prompt_as_long_as_max_length_is_refused():
         plan(prompts=[5, 9], max_length=9)
 
 
-def test_a_nearer_greatest_length_is_no_contradiction_to_a_files_least():
-    assert plan(GenerationConfig(min_length=20), max_new_tokens=5).new_tokens == [5]
+def test_a_maximum_in_a_call_overrides_a_minimum_in_a_file():
+    assert plan(GenerationConfig(min_length=20), max_new_tokens=5).max_new_tokens == [5]
     with pytest.raises(ConfigError, match="min_length 20 cannot be reached"):
         plan(GenerationConfig(max_length=15), min_length=20)
 
 
-# --- tokens, and what is said -----------------------------------------------------------------------------------------
+# --- tokens and warnings ----------------------------------------------------------------------------------------------
 
 
 def test_tokens():
-    settled = plan(GenerationConfig(eos_token_id=7))
-    assert (settled.eos, settled.pad) == ([7], 7)
+    resolved_plan = plan(GenerationConfig(eos_token_id=7))
+    assert (resolved_plan.eos, resolved_plan.pad) == ([7], 7)
     assert (plan(eos_token_id=[8, 9]).eos, plan(eos_token_id=[8, 9]).pad) == ([8, 9], 8)
     assert plan(eos_token_id=[8, 9], pad_token_id=0).pad == 0
     assert (plan(eos_token_id=None).eos, plan(eos_token_id=None).pad) == ([], 0)
 
 
-def test_padding_that_nobody_named_is_said_once(caplog):
+def test_missing_pad_token_is_reported_once(caplog):
     plan(prompts=[5])
     assert not caplog.records
     plan(prompts=[5, 6])
     plan(prompts=[5, 6, 7])
     assert [record.getMessage() for record in caplog.records] == [
-        "no pad_token_id is given: sequences that end early are filled with token 7"
+        "no pad_token_id is given: sequences that end early are padded with token 7"
     ]
 
 
-def test_a_models_own_tokens_beyond_the_vocabulary_are_passed_over(caplog):
-    settled = plan(GenerationConfig(eos_token_id=[7, 500], pad_token_id=500, forced_eos_token_id=501))
-    assert (settled.eos, settled.pad, settled.settings.forced_eos_token_id) == ([7], 7, None)
+def test_tokens_of_a_model_beyond_the_vocabulary_are_dropped(caplog):
+    resolved_plan = plan(GenerationConfig(eos_token_id=[7, 500], pad_token_id=500, forced_eos_token_id=501))
+    assert (resolved_plan.eos, resolved_plan.pad, resolved_plan.settings.forced_eos_token_id) == ([7], 7, None)
     assert "eos_token_id 500 is beyond the vocabulary of 100 tokens and is not used" in caplog.text
 
 
-def test_inert_settings_never_raise_and_are_told(caplog):
+def test_ineffective_settings_are_reported(caplog):
     plan(temperature=0.7, top_k=20, top_p=0.95, length_penalty=2.0, early_stopping=True, diversity_penalty=0.5)
     plan(max_length=9, max_new_tokens=4, min_length=2, output_scores=True)
-    resolve(a_model(), None, {}, [5], has_generator=True)
+    plan(has_generator=True)
     assert [record.getMessage() for record in caplog.records] == [
-        "temperature, top_k, top_p have no effect: only sampling draws words (do_sample=True)",
-        "length_penalty, early_stopping have no effect: only a beam search compares whole sequences "
-        "(num_beams above 1)",
-        "diversity_penalty has no effect: there is one group of beams (num_beam_groups above 1 makes more)",
-        "max_length has no effect: max_new_tokens decides",
-        "output_scores has no effect: scores come back only with return_dict_in_generate=True",
-        "generator has no effect: only sampling draws words (do_sample=True)",
+        "temperature, top_k, top_p have no effect: used only in sampling (do_sample=True)",
+        "length_penalty, early_stopping have no effect: used only in beam search (num_beams above 1)",
+        "diversity_penalty has no effect: there is one beam group (num_beam_groups above 1 makes more)",
+        "max_length has no effect: max_new_tokens takes precedence",
+        "output_scores has no effect: scores are returned only with return_dict_in_generate=True",
+        "generator has no effect: used only in sampling (do_sample=True)",
     ]
 
 
-def test_nothing_is_said_of_what_a_file_says_in_vain_or_of_neutral_values(caplog):
+def test_ineffective_settings_of_a_file_and_neutral_values_are_not_reported(caplog):
     plan(GenerationConfig(temperature=0.7, length_penalty=2.0), temperature=1.0, top_k=0, num_return_sequences=1)
     assert not caplog.records
 
 
-def test_settings_need_no_torch():
-    script = (
-        "import sys, glassformer.generate.settings, glassformer.generate.explain; assert 'torch' not in sys.modules"
-    )
+def test_settings_do_not_import_torch():
+    script = "import sys, glassformer.generate.settings_explanation; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -20,7 +20,7 @@ from glassformer import (
 )
 from glassformer.serve.explorer import Explorer
 
-from ..generate.tiny import write_tiny_gpt2
+from ..generate.tiny_gpt2 import write_tiny_gpt2
 from ..models.architectures import tiny_bert
 from ..models.encoder_decoders import tiny_transformer
 from ..tasks.conftest import save

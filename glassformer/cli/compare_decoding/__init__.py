@@ -1,1 +1,1 @@
-"""What `glass compare-decoding` measures, and its page."""
+"""The strategies and measures of `glass compare-decoding`, and its page."""

@@ -1,7 +1,7 @@
-"""The page of `glass compare-decoding`: one file without a network, whose texts can never run as code.
+"""The page of `glass compare-decoding`: one file that needs no network, and whose texts can never run as code.
 
-Everything is in the page itself. Its content policy allows the one style and the one script below, by their hashes,
-and nothing else; without the script all is shown, only not sorted.
+Its content security policy allows the style and the script below, by their hashes, and nothing else; without the script
+everything is visible but cannot be sorted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from html import escape
 
 from ...explain.pages.html_page import html_page
 from ..verbs.generate import without_control_codes
-from .decoding_comparison import MEASURES, Comparison, Measure, Outcome, shown
+from .decoding_comparison import MEASURES, Comparison, Measure, Outcome, format_number
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #5c636b; --paper: #ffffff; --card: #f5f6f8; --line: #d5d9de;
@@ -89,27 +89,26 @@ BODY = """<header>
 </section>
 </main>"""
 
-LABELS, ROW, WIDTH = 92, 20, 340  # of a plot: room for names, height of a bar, width in all
+LABEL_WIDTH, ROW_HEIGHT, WIDTH = 92, 20, 340  # of a plot
 
 
-def page_of(comparison: Comparison) -> str:
-    """The whole page."""
+def render_page(comparison: Comparison) -> str:
     prompts, model = len(comparison.prompts), comparison.model
     summary = (
         f"{model}: {prompts} prompt{'s' if prompts > 1 else ''}, at most {comparison.max_new_tokens} new tokens, "
         f"seed {comparison.seed}. The first text of each prompt is measured; BLEU-s takes all of them."
     )
     body = BODY.format(
-        summary=visible(summary),
-        table=table(comparison),
+        summary=escape_text(summary),
+        table=render_table(comparison),
         legend="".join(f"<dt>{m.heading}</dt><dd>{escape(m.meaning)}</dd>" for m in MEASURES),
-        plots="\n".join(plot(m, comparison.outcomes) for m in MEASURES if m.key != "log_probability"),
-        texts="\n".join(texts(comparison, number) for number in range(prompts)),
+        plots="\n".join(render_plot(m, comparison.outcomes) for m in MEASURES if m.key != "log_probability"),
+        texts="\n".join(render_texts(comparison, number) for number in range(prompts)),
     )
-    return html_page(f"Decoding strategies compared: {visible(model)}", STYLE, body, SCRIPT)
+    return html_page(f"Decoding strategies compared: {escape_text(model)}", STYLE, body, SCRIPT)
 
 
-def table(comparison: Comparison) -> str:
+def render_table(comparison: Comparison) -> str:
     """The measures, a row for each strategy; a click on a heading sorts."""
     names = [("strategy", "")] + [(measure.heading, measure.meaning) for measure in MEASURES]
     heads = "".join(
@@ -118,54 +117,59 @@ def table(comparison: Comparison) -> str:
     )
     rows = []
     for outcome in comparison.outcomes:
-        name = f'{outcome.name}<span class="settings">{escape(outcome.said)}</span>'
+        name = f'{outcome.name}<span class="settings">{escape(outcome.settings_text)}</span>'
         cells = [f'<th scope="row" data-value="{outcome.name}">{name}</th>']
         for measure in MEASURES:
             value = outcome.measures[measure.key]
-            cells.append(f'<td data-value="{"" if value is None else value}">{shown(value, measure.digits)}</td>')
+            cells.append(
+                f'<td data-value="{"" if value is None else value}">{format_number(value, measure.digits)}</td>'
+            )
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    caption = "<caption>Choose a heading to sort by it, again to turn the order round.</caption>"
+    caption = "<caption>Choose a heading to sort by it, again to reverse the order.</caption>"
     return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def plot(measure: Measure, outcomes: list[Outcome]) -> str:
+def render_plot(measure: Measure, outcomes: list[Outcome]) -> str:
     """One measure as bars."""
     values = [outcome.measures[measure.key] for outcome in outcomes]
-    most = max((value for value in values if value is not None), default=0.0) or 1.0
-    room = WIDTH - LABELS - 60
-    parts, said = [], []
+    maximum = max((value for value in values if value is not None), default=0.0) or 1.0
+    bar_width = WIDTH - LABEL_WIDTH - 60
+    parts, descriptions = [], []
     for place, (outcome, value) in enumerate(zip(outcomes, values, strict=True)):
-        middle, text = place * ROW + 14, shown(value, measure.digits)
-        length = 0.0 if value is None else max(room * value / most, 1.0)
-        said.append(f"{outcome.name} {'not measured' if value is None else text}")
-        parts.append(f'<text x="{LABELS - 8}" y="{middle}" text-anchor="end">{outcome.name}</text>')
+        middle, text = place * ROW_HEIGHT + 14, format_number(value, measure.digits)
+        length = 0.0 if value is None else max(bar_width * value / maximum, 1.0)
+        descriptions.append(f"{outcome.name} {'not measured' if value is None else text}")
+        parts.append(f'<text x="{LABEL_WIDTH - 8}" y="{middle}" text-anchor="end">{outcome.name}</text>')
         if value is not None:
-            parts.append(f'<rect x="{LABELS}" y="{place * ROW + 3}" width="{length:.1f}" height="{ROW - 6}" rx="2"/>')
-        parts.append(f'<text x="{LABELS + length + 6:.1f}" y="{middle}">{text}</text>')
-    height = len(outcomes) * ROW + 2
-    axis = f'<line x1="{LABELS}" x2="{LABELS}" y1="0" y2="{height}"/>'
-    label = escape(f"{measure.meaning}: {'; '.join(said)}")
+            parts.append(
+                f'<rect x="{LABEL_WIDTH}" y="{place * ROW_HEIGHT + 3}" width="{length:.1f}" '
+                f'height="{ROW_HEIGHT - 6}" rx="2"/>'
+            )
+        parts.append(f'<text x="{LABEL_WIDTH + length + 6:.1f}" y="{middle}">{text}</text>')
+    height = len(outcomes) * ROW_HEIGHT + 2
+    axis = f'<line x1="{LABEL_WIDTH}" x2="{LABEL_WIDTH}" y1="0" y2="{height}"/>'
+    label = escape(f"{measure.meaning}: {'; '.join(descriptions)}")
     return (
         f"<figure><figcaption>{measure.heading}<span>{escape(measure.meaning)}</span></figcaption>"
         f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{axis}{"".join(parts)}</svg></figure>'
     )
 
 
-def texts(comparison: Comparison, number: int) -> str:
-    """What every strategy wrote behind one prompt, side by side."""
-    prompt = visible(comparison.prompts[number])
+def render_texts(comparison: Comparison, number: int) -> str:
+    """The texts of every strategy for one prompt, side by side."""
+    prompt = escape_text(comparison.prompts[number])
     cards = []
     for outcome in comparison.outcomes:
-        several = [f'<div class="text" dir="auto">{visible(one.text)}</div>' for one in outcome.written[number]]
-        inner = several[0] if len(several) == 1 else f"<ol>{''.join(f'<li>{one}</li>' for one in several)}</ol>"
+        texts = [f'<div class="text" dir="auto">{escape_text(one.text)}</div>' for one in outcome.texts[number]]
+        inner = texts[0] if len(texts) == 1 else f"<ol>{''.join(f'<li>{one}</li>' for one in texts)}</ol>"
         cards.append(f"<article><h4>{outcome.name}</h4>{inner}</article>")
-    name = f"texts behind prompt {number + 1}"
+    name = f"texts for prompt {number + 1}"
     return (
         f'<h3 dir="auto">{prompt}</h3>\n'
         f'<div class="texts" tabindex="0" role="region" aria-label="{name}">{"".join(cards)}</div>'
     )
 
 
-def visible(text: str) -> str:
-    """A text as HTML; control characters, which a page cannot hold, are spelt out."""
+def escape_text(text: str) -> str:
+    """A text as HTML, with control characters as escape sequences."""
     return escape(without_control_codes(text))

@@ -1,4 +1,4 @@
-"""`glass compare-decoding`: the same prompts continued in every way there is, measured and put side by side."""
+"""`glass compare-decoding`: the same prompts continued by every decoding strategy, measured and put side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, UseAppendAction, arg
 
 from ...errors import InputError, nearest
-from ..compare_decoding.decoding_comparison import PLAIN, STRATEGIES, Comparison, Outcome, whole_call
+from ..compare_decoding.decoding_comparison import BASE_SETTINGS, STRATEGIES, Comparison, Outcome, full_settings
 from ..output.terminal import print_json
 from .generate import load
 from .tokenize import lines_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...models.base import PreTrainedModel
     from ...text.tokenizer import PreTrainedTokenizer
 
-BATCH = 8  # prompts that are continued at once
+BATCH = 8  # prompts
 
 
 def compare_decoding(
@@ -35,11 +35,11 @@ def compare_decoding(
     special_tokens: bool = False,
     json: bool = False,
 ) -> int:
-    """Continue prompts with every decoding strategy and compare what they write.
+    """Continue prompts with every decoding strategy and compare the texts.
 
     Greedy, without repeated 3-grams, beams, diverse beams, contrastive search, and sampling: plain, with a temperature,
-    top-k, top-p, typical and min-p. Tells for each how varied its texts are, how much they repeat themselves, how alike
-    they are, how likely the model finds them and how fast they came; and shows the texts.
+    top-k, top-p, typical and min-p. Reports for each how varied its texts are, how much they repeat themselves, how
+    similar they are, how likely the model finds them and how fast they were generated; and prints the texts.
 
     examples:
       glass compare-decoding ./gpt2 prompts.txt
@@ -48,19 +48,19 @@ def compare_decoding(
 
     Args:
         model: A checkpoint folder or a name on the hub.
-        prompts: A file with one prompt in each line, - for standard input; empty lines are passed over.
+        prompts: A file with one prompt in each line, - for standard input; empty lines are skipped.
         output: A page to write: one file that opens in any browser, with plots and all texts side by side.
-        only: A strategy to run, instead of all; can be given several times.
+        only: A strategy to run instead of all; can be given several times.
         max_new_tokens: How many tokens may follow a prompt.
-        samples: How many texts of each prompt, from the strategies that can give several.
-        seed: Where chance begins; the same seed gives the same texts.
-        special_tokens: Take special tokens in the prompts for what they are, not for plain text.
+        samples: How many texts for each prompt, from the strategies that can return several.
+        seed: The seed of the random numbers; the same seed gives the same texts.
+        special_tokens: Read special tokens in the prompts as such, not as plain text.
         json: Print JSON.
     """
-    check(only, output, prompts, {"--max-new-tokens": max_new_tokens, "--samples": samples})
+    check_arguments(only, output, prompts, {"--max-new-tokens": max_new_tokens, "--samples": samples})
     texts = [line for line in lines_of(prompts) if line.strip()]
     if not texts:
-        raise InputError(f"{'standard input' if prompts == '-' else prompts} holds no prompts")
+        raise InputError(f"{'standard input' if prompts == '-' else prompts} contains no prompts")
     chosen = [name for name in STRATEGIES if not only or name in only]
     comparison = Comparison(model, texts, max_new_tokens, seed, samples, [Outcome(n, STRATEGIES[n]) for n in chosen])
     run(comparison, *load(model), split=not special_tokens)
@@ -75,8 +75,8 @@ def compare_decoding(
     return 0
 
 
-def check(only: tuple[str, ...], output: Path | None, prompts: str, numbers: dict[str, int]) -> None:
-    """Refuse what is wrong before anything is loaded."""
+def check_arguments(only: tuple[str, ...], output: Path | None, prompts: str, numbers: dict[str, int]) -> None:
+    """Refuse wrong arguments before anything is loaded."""
     for name, value in numbers.items():
         if value < 1:
             raise InputError(f"{name} must be 1 or more, got {value}")
@@ -93,23 +93,24 @@ def check(only: tuple[str, ...], output: Path | None, prompts: str, numbers: dic
 
 
 def run(comparison: Comparison, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, split: bool) -> None:
-    """Let every strategy write, and measure what it wrote."""
-    from ...generate.conditioning import condition
-    from ...generate.writing import Writer
+    """Generate and measure the texts of every strategy."""
+    from ...generate.prompts import encode_prompt
+    from ...generate.text_generator import TextGenerator
     from ...tasks.progress import show_progress
 
-    rows = [condition(tokenizer, text, split_special_tokens=split) for text in comparison.prompts]
+    rows = [encode_prompt(tokenizer, text, split_special_tokens=split) for text in comparison.prompts]
     batches = [rows[first : first + BATCH] for first in range(0, len(rows), BATCH)]
-    Writer(model, tokenizer, **PLAIN, max_new_tokens=2).write(batches[0][:1])  # the first call is slow: not measured
+    TextGenerator(model, tokenizer, **BASE_SETTINGS, max_new_tokens=2).generate(batches[0][:1])  # warm up
 
     def steps() -> Iterator[str]:
         for outcome in comparison.outcomes:
-            call = whole_call(outcome.settings, comparison.samples)
-            seed = comparison.seed if call["do_sample"] else None
-            writer = Writer(model, tokenizer, seed=seed, **call, max_new_tokens=comparison.max_new_tokens)
+            settings = full_settings(outcome.settings, comparison.samples)
+            seed = comparison.seed if settings["do_sample"] else None
+            settings["max_new_tokens"] = comparison.max_new_tokens
+            generator = TextGenerator(model, tokenizer, seed=seed, **settings)
             for batch in batches:
                 started = time.perf_counter()
-                outcome.written += writer.write(batch)
+                outcome.texts += generator.generate(batch)
                 outcome.seconds += time.perf_counter() - started
                 yield outcome.name
             outcome.measure(model, set(tokenizer.all_special_ids))
@@ -120,6 +121,6 @@ def run(comparison: Comparison, model: PreTrainedModel, tokenizer: PreTrainedTok
 
 def write_page(comparison: Comparison, path: Path) -> None:
     from ...checkpoints.files import write_atomically
-    from ..compare_decoding.decoding_page import page_of
+    from ..compare_decoding.decoding_page import render_page
 
-    write_atomically(path, page_of(comparison).encode("utf-8", "backslashreplace"))
+    write_atomically(path, render_page(comparison).encode("utf-8", "backslashreplace"))

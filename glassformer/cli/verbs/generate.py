@@ -1,4 +1,4 @@
-"""`glass generate`: prompts to texts, shown as they come."""
+"""`glass generate`: continue prompts, and print the text while it is generated."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from ..output.terminal import print_json
 from .tokenize import lines_of
 
 if TYPE_CHECKING:
-    from ...generate.writing import Writer, Written
+    from ...generate.text_generator import GeneratedText, TextGenerator
     from ...models.base import PreTrainedModel
     from ...text.tokenizer import PreTrainedTokenizer
 
 TASK = "text-generation"
-AS_PYTHON = {"True": True, "False": False, "None": None}
-STEERING = {code: repr(chr(code))[1:-1] for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+PYTHON_CONSTANTS = {"True": True, "False": False, "None": None}
+CONTROL_CODES = {code: repr(chr(code))[1:-1] for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that are used most.
+    """The most frequent settings.
 
     Attributes:
-        max_new_tokens: How many tokens may follow a prompt; 20 if neither the model nor you say so.
-        sample: Draw every word by chance instead of taking the likeliest.
-        temperature: Below 1 likely words become likelier, above 1 unlikely ones (with --sample).
-        top_k: Draw from the N likeliest words; 0 for all (with --sample).
-        top_p: Draw from the likeliest words that have this probability together (with --sample).
+        max_new_tokens: How many tokens may follow a prompt; 20 if neither you nor the model limit it.
+        sample: Sample every token instead of taking the likeliest.
+        temperature: Below 1 likely tokens become likelier, above 1 unlikely ones (with --sample).
+        top_k: Sample from the N likeliest tokens; 0 for all (with --sample).
+        top_p: Sample from the likeliest tokens whose total probability reaches this (with --sample).
         num_beams: Follow the N best continuations at once.
         num_return_sequences: How many texts for each prompt.
-        no_repeat_ngram_size: Say no stretch of N tokens twice.
-        repetition_penalty: Above 1 makes words less likely that were said before.
+        no_repeat_ngram_size: No N tokens in a row occur twice.
+        repetition_penalty: Above 1 makes tokens less likely that already occur.
         stop: End a text with this string; can be given several times.
         set: Any other setting by its name in GenerationConfig, such as length_penalty=0.8; can be given several times.
     """
@@ -57,8 +57,8 @@ class Settings:
     stop: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="TEXT")]] = ()
     set: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = ()
 
-    def call(self) -> dict[str, Any]:
-        """What was given, under the names of `GenerationConfig`; its own checks find what is wrong."""
+    def given(self) -> dict[str, Any]:
+        """The given settings by their names in `GenerationConfig`, which checks them."""
         from ...generate.config import GenerationConfig
 
         renamed = {"do_sample": self.sample or None, "stop_strings": list(self.stop) or None}
@@ -70,7 +70,7 @@ class Settings:
                 raise InputError(f"--set takes NAME=VALUE, got {text!r}")
             if name in given:
                 raise InputError(f"{name} is given twice: {given[name]!r} and {value!r}")
-            given[name] = as_value(value)
+            given[name] = parse_value(value)
         GenerationConfig(**given)
         return given
 
@@ -90,9 +90,9 @@ def generate(
     explain: bool = False,
     json: bool = False,
 ) -> int:
-    """Continue texts with a model that predicts the next word, and show them as they come.
+    """Continue texts with a model that predicts the next word, and print them while they are generated.
 
-    Settings that you do not give are those of the model's files, then the defaults; --explain shows which ones apply.
+    Settings that you do not give are those of the model's files, else the defaults; --explain shows which ones apply.
 
     examples:
       glass generate ./gpt2 "Once upon a time"
@@ -103,52 +103,52 @@ def generate(
     Args:
         model: A checkpoint folder or a name on the hub.
         prompts: Texts to continue; - reads them from standard input. Put -- before one that starts with a dash.
-        input: A file with one prompt in each line, instead of PROMPT; empty lines are passed over.
-        prefix: A text to put before every prompt; it is read by the model, but not shown.
+        input: A file with one prompt in each line, instead of PROMPT; empty lines are skipped.
+        prefix: A text before every prompt; the model reads it, but it is not printed.
         label: The label of a model that was trained with control tokens: its token, such as <NAME>, is put first.
-        special_tokens: Take special tokens in a file's prompts for what they are, not for plain text.
-        seed: Draw the same words again (with --sample); if not given, another one each time.
-        batch_size: How many prompts to continue at once when nobody watches.
-        explain: Tell which settings take effect and why, and write nothing.
-        json: Print a JSON object for each text, with the prompt, the tokens and why it ended.
+        special_tokens: Read special tokens in a file's prompts as such, not as plain text.
+        seed: The seed of the random numbers (with --sample); if not given, a random one.
+        batch_size: How many prompts to continue at once when the output is no terminal.
+        explain: Print which settings take effect and why, and generate nothing.
+        json: Print a JSON object for each text, with the prompt, the tokens and why the text ended.
     """
-    call = settings.call()
-    texts = prompts_of(prompts, input)
+    given = settings.given()
+    texts = read_prompts(prompts, input)
     if batch_size < 1:
         raise InputError(f"--batch-size must be 1 or more, got {batch_size}")
     is_typed = bool(prompts) and prompts != ("-",)
-    split = not is_typed and not special_tokens  # a file may hold anything: what looks like a token is text there
-    encode = functools.partial(encode_one, prefix=prefix, label=label, split=split)
+    split = not is_typed and not special_tokens  # a file may contain anything: special tokens are text there
+    encode = functools.partial(encode_text, prefix=prefix, label=label, split=split)
     if explain:
-        return explain_settings(model, texts, encode, seed, call, json)
+        return explain_settings(model, texts, encode, seed, given, json)
     if not prompts and not input:
         raise InputError("give a prompt, - for standard input, or --input with a file of prompts")
-    writer = load_writer(model, seed, call)
-    encoded = ((text, encode(writer.tokenizer, text)) for text in texts)
+    generator = load_generator(model, seed, given)
+    encoded = ((text, encode(generator.tokenizer, text)) for text in texts)
     if sys.stdout.isatty() and not json:
         for text, ids in encoded:
-            show_one(writer, text, ids)
+            stream_to_terminal(generator, text, ids)
     else:
-        for text, written in write_all(writer, encoded, batch_size):
-            print_one(writer, text, written, json)
+        for text, continuation in generate_batches(generator, encoded, batch_size):
+            print_text(generator, text, continuation, json)
     return 0
 
 
-def as_value(text: str) -> Any:
-    """A setting's value as JSON or Python writes it; anything else is a string.
+def parse_value(text: str) -> Any:
+    """The value of a setting in JSON or as a Python constant; anything else is a string.
 
-    >>> as_value("0.8"), as_value("[[5, 9]]"), as_value("True"), as_value("never")
+    >>> parse_value("0.8"), parse_value("[[5, 9]]"), parse_value("True"), parse_value("never")
     (0.8, [[5, 9]], True, 'never')
     """
-    if text in AS_PYTHON:
-        return AS_PYTHON[text]
+    if text in PYTHON_CONSTANTS:
+        return PYTHON_CONSTANTS[text]
     try:
         return json_format.loads(text)
     except ValueError:
         return text
 
 
-def prompts_of(prompts: tuple[str, ...], path: str) -> Iterable[str]:
+def read_prompts(prompts: tuple[str, ...], path: str) -> Iterable[str]:
     if prompts and path:
         raise InputError("give prompts or --input with a file of prompts, not both")
     if "-" in prompts and len(prompts) > 1:
@@ -159,17 +159,17 @@ def prompts_of(prompts: tuple[str, ...], path: str) -> Iterable[str]:
     return (line for line in lines_of(path) if line.strip()) if path else ()
 
 
-def encode_one(tokenizer: PreTrainedTokenizer, text: str, prefix: str, label: str, split: bool) -> list[int]:
-    from ...generate.conditioning import condition
+def encode_text(tokenizer: PreTrainedTokenizer, text: str, prefix: str, label: str, split: bool) -> list[int]:
+    from ...generate.prompts import encode_prompt
 
-    return condition(tokenizer, text, prefix or None, label or None, split_special_tokens=split)
+    return encode_prompt(tokenizer, text, prefix or None, label or None, split_special_tokens=split)
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
 def load(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizer]:
-    """A model that has learned to predict the next word, and its tokenizer."""
+    """A model that is trained to predict the next word, and its tokenizer."""
     from ... import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(name)
@@ -183,16 +183,16 @@ def load(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizer]:
     return model, tokenizer
 
 
-def load_writer(name: str, seed: int | None, call: dict[str, Any]) -> Writer:
+def load_generator(name: str, seed: int | None, settings: dict[str, Any]) -> TextGenerator:
     from ...generate.config import task_settings
-    from ...generate.writing import Writer
+    from ...generate.text_generator import TextGenerator
 
     model, tokenizer = load(name)
-    return Writer(model, tokenizer, task_settings(model.config, TASK), seed=seed, **call)
+    return TextGenerator(model, tokenizer, task_settings(model.config, TASK), seed=seed, **settings)
 
 
-def model_without_weights(name: str) -> PreTrainedModel:
-    """The model without its weights: its files are enough to resolve the settings."""
+def load_without_weights(name: str) -> PreTrainedModel:
+    """The model without its weights, which is enough to resolve the settings."""
     from ...checkpoints.hub import CONFIG_FILES, find_folder
     from ...models.auto import AutoConfig, AutoModelForCausalLM
     from .inspect import logs_silenced
@@ -207,7 +207,7 @@ def model_without_weights(name: str) -> PreTrainedModel:
     return model
 
 
-# --- what is shown ----------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 def explain_settings(
@@ -215,25 +215,20 @@ def explain_settings(
     texts: Iterable[str],
     encode: Callable[..., list[int]],
     seed: int | None,
-    call: dict[str, Any],
+    given: dict[str, Any],
     json: bool,
 ) -> int:
-    """Print which settings count."""
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
-
+    """Print which settings take effect."""
     from ... import AutoTokenizer, explain_generation
     from ...generate.config import task_settings
+    from ...generate.model_runner import pad_right
 
-    model, tokenizer = model_without_weights(name), AutoTokenizer.from_pretrained(name)
-    rows = [torch.tensor(encode(tokenizer, text), dtype=torch.long) for text in texts]
-    batch = {}
-    if rows:
-        batch["prompt"] = pad_sequence(rows, batch_first=True)
-        batch["attention_mask"] = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+    model, tokenizer = load_without_weights(name), AutoTokenizer.from_pretrained(name)
+    rows = [encode(tokenizer, text) for text in texts]
+    batch = dict(zip(("prompt", "attention_mask"), pad_right(rows, "cpu"), strict=True)) if rows else {}
     settings = task_settings(model.config, TASK)
     explanation = explain_generation(
-        model, tokenizer=tokenizer, generation_config=settings, generator=seed, **batch, **call
+        model, tokenizer=tokenizer, generation_config=settings, generator=seed, **batch, **given
     )
     if json:
         print_json(explanation.to_dict())
@@ -242,71 +237,71 @@ def explain_settings(
     return 0
 
 
-def write_all(
-    writer: Writer, prompts: Iterator[tuple[str, list[int]]], batch_size: int
-) -> Iterator[tuple[str, Written]]:
-    """Every prompt with each of its texts, in order, a batch at a time."""
+def generate_batches(
+    generator: TextGenerator, prompts: Iterator[tuple[str, list[int]]], batch_size: int
+) -> Iterator[tuple[str, GeneratedText]]:
+    """Every prompt with each of its continuations, in order, a batch at a time."""
     from ...tasks.progress import show_progress
 
-    def write() -> Iterator[tuple[str, list[Written]]]:
+    def run() -> Iterator[tuple[str, list[GeneratedText]]]:
         while batch := list(itertools.islice(prompts, batch_size)):
             texts, rows = zip(*batch, strict=True)
-            yield from zip(texts, writer.write(rows), strict=True)
+            yield from zip(texts, generator.generate(rows), strict=True)
 
-    for text, several in show_progress(write(), None, False if sys.stdout.isatty() else None, "prompts"):
-        for written in several:
-            yield text, written
+    for text, continuations in show_progress(run(), None, False if sys.stdout.isatty() else None, "prompts"):
+        for continuation in continuations:
+            yield text, continuation
 
 
-def print_one(writer: Writer, text: str, written: Written, as_json: bool) -> None:
+def print_text(generator: TextGenerator, text: str, continuation: GeneratedText, as_json: bool) -> None:
     if not as_json:
-        print(text + written.text, flush=True)
+        print(text + continuation.text, flush=True)
         return
     values = {
         "prompt": text,
-        "generated_text": text + written.text,
-        "tokens": writer.tokenizer.convert_ids_to_tokens(written.ids),
-        "ids": written.ids,
-        "finish_reason": written.finish_reason,
+        "generated_text": text + continuation.text,
+        "tokens": generator.tokenizer.convert_ids_to_tokens(continuation.ids),
+        "ids": continuation.ids,
+        "finish_reason": continuation.finish_reason,
     }
-    print_json({**values, **({"seed": writer.seed} if writer.settings.do_sample else {})}, indent=None)
+    print_json({**values, **({"seed": generator.seed} if generator.settings.do_sample else {})}, indent=None)
 
 
-def show_one(writer: Writer, text: str, ids: list[int]) -> None:
-    """One prompt in a terminal: its text as it comes, and a line on how it went."""
+def stream_to_terminal(generator: TextGenerator, text: str, ids: list[int]) -> None:
+    """Print the text of one prompt while it is generated, and a line of statistics."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
     started = time.perf_counter()
 
-    def begin() -> None:
+    def print_prompt() -> None:
         console.print(Text(without_control_codes(text), style="bold"), end="", soft_wrap=True)
 
-    def show(piece: str) -> None:
+    def print_piece(piece: str) -> None:
         sys.stdout.write(without_control_codes(piece))
         sys.stdout.flush()
 
-    if writer.streams:
-        begin()
-        all_written = [writer.stream(ids, show)]
+    if generator.can_stream:
+        print_prompt()
+        continuations = [generator.stream(ids, print_piece)]
         print()
     else:
-        all_written = writer.write([ids])[0]
-        for written in all_written:
-            begin()
-            show(written.text + "\n")
-    count, seconds = sum(len(one.ids) for one in all_written), time.perf_counter() - started
-    reasons = ", ".join(dict.fromkeys(one.finish_reason for one in all_written))
-    seed = f", seed {writer.seed}" if writer.settings.do_sample else ""
-    line = f"[{count} tokens, {count / seconds:.1f} a second, ended by {reasons}{seed}]"
+        continuations = generator.generate([ids])[0]
+        for continuation in continuations:
+            print_prompt()
+            print_piece(continuation.text + "\n")
+    count, seconds = sum(len(one.ids) for one in continuations), time.perf_counter() - started
+    reasons = ", ".join(dict.fromkeys(one.finish_reason for one in continuations))
+    seed = f", seed {generator.seed}" if generator.settings.do_sample else ""
+    line = f"[{count} tokens, {count / seconds:.1f} per second, ended by {reasons}{seed}]"
     Console(stderr=True, highlight=False).print(Text(line, style="dim"), soft_wrap=True)
 
 
 def without_control_codes(text: str) -> str:
-    """Text for a terminal: characters that would steer it are spelt out.
+    """Text for a terminal, with control characters as escape sequences.
 
     >>> without_control_codes("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
-    return text.translate(STEERING)
+    return text.translate(CONTROL_CODES)

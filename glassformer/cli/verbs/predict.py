@@ -20,7 +20,7 @@ from ...tasks.task_registry import task_class, task_names
 from ..output.answer_table import print_answers
 from ..output.terminal import counted, print_json
 from ..rows.input_rows import RowFormat, RowInput, answered, count_of, items_of
-from .generate import as_value
+from .generate import parse_value
 
 if TYPE_CHECKING:
     from ...data.file_row import Row, Skipped
@@ -163,12 +163,12 @@ def read_options(task: str, given: Iterable[str]) -> dict[str, Any]:
 
 def meant(kind: type[Task], name: str, text: str) -> Any:
     """An option's value: of one that takes several, with commas between them; none is None if it is no word of it."""
-    value = as_value(text)
+    value = parse_value(text)
     spec = kind.Options.__dataclass_fields__.get(name)
     if spec is None or not isinstance(value, str):
         return value
     if "Sequence" in spec.type:
-        return [as_value(part.strip()) for part in value.split(",") if part.strip()] or value
+        return [parse_value(part.strip()) for part in value.split(",") if part.strip()] or value
     if value == "none":
         try:
             kind.Options(**{name: value})

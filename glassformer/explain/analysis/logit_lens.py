@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...generate.config import GenerationConfig
-from ...generate.sampling import narrow
+from ...generate.sampling import warp_logits
 from ...tasks.text_classification import FUNCTIONS
 from ..reading import Reading
 
@@ -50,7 +50,7 @@ def predict(
         scores = reading.logits(position).float()[None]
     plain = narrowed = FUNCTIONS[subject.function](scores)[0]
     if subject.function == "softmax":
-        narrowed = narrow(scores, settings).softmax(-1)[0]
+        narrowed = warp_logits(scores, settings).softmax(-1)[0]
     best = plain.topk(min(count, len(plain))).indices.tolist()
     named = zip(best, subject.names(best), strict=True)
     return [Guess(i, name, plain[i].item(), narrowed[i].item()) for i, name in named]

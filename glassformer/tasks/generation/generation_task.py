@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...errors import InputError, refuse_unknown
 from ...generate.config import GenerationConfig, task_settings
-from ...generate.engine import Generation, exhaust
+from ...generate.generation import Generation, exhaust
 from ..batch import Batch, Example
 from ..task_options import TextOptions
 from ..text_task import TextTask
@@ -76,8 +76,8 @@ class GenerationTask(TextTask):
             generation_config=self.default_settings,
             **settings,
         )
-        found = exhaust(generation.steps())
-        sequences = [(each.tokens, each.reason) for each in found.continuations]
+        result = exhaust(generation.steps())
+        sequences = [(each.tokens, each.finish_reason) for each in result.continuations]
         count = len(sequences) // len(batch.examples)
         return [sequences[start : start + count] for start in range(0, len(sequences), count)]
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from ...data.document_corpus import Piece, Pieces
 from ...data.packing import pack
 from ...errors import InputError
-from ...generate.conditioning import condition, control_token
-from ...generate.engine import refuse_to_peek
+from ...generate.generation import require_decoder
+from ...generate.prompts import control_token_id, encode_prompt
 from ...models.base import PreTrainedModel
 from ...nn.loss import IGNORED, recalled, sampled_word_loss, summed_label_loss, summed_mixture_loss
 from ...text.base.encoding_options import between, check_whole_number
@@ -68,7 +68,7 @@ class TextGeneration(GenerationTask):
     Options = TextGenerationOptions
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
-        refuse_to_peek(model)
+        require_decoder(model)
         super().__init__(model, tokenizer, **options)
 
     @property
@@ -81,7 +81,7 @@ class TextGeneration(GenerationTask):
 
     def encode(self, row: Row) -> list[Example]:
         options = self.options
-        ids = condition(
+        ids = encode_prompt(
             self.tokenizer,
             row["text"],
             options.prefix,
@@ -128,7 +128,9 @@ class TextGeneration(GenerationTask):
         if options.label is not None and options.split_special_tokens:
             raise InputError("label puts a special token before every text, and split_special_tokens disables them")
         before = (
-            "" if options.label is None else self.tokenizer.ids_to_tokens[control_token(self.tokenizer, options.label)]
+            ""
+            if options.label is None
+            else self.tokenizer.ids_to_tokens[control_token_id(self.tokenizer, options.label)]
         )
         before += options.prefix or ""
         found = [text + options.line_end for text in texts]

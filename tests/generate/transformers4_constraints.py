@@ -1,6 +1,6 @@
-"""Run by the transformers 4 interpreter: what its GPT-2 says when words are forced, as it stands and mended.
+"""Run with transformers 4: what its GPT-2 generates with forced words, as published and with two bugs fixed.
 
-python old_constraints.py SETTINGS.json OUTPUT.json
+python transformers4_constraints.py SETTINGS.json OUTPUT.json
 """
 
 import functools
@@ -15,21 +15,21 @@ from transformers.generation.beam_search import ConstrainedBeamSearchScorer
 torch.set_num_threads(1)
 
 
-class Behind(float):
-    """A score that every plain score is better than."""
+class LowerRanked(float):
+    """A score below every plain score."""
 
     def __lt__(self, other):
-        return float(self) < float(other) if isinstance(other, Behind) else True
+        return float(self) < float(other) if isinstance(other, LowerRanked) else True
 
     def __gt__(self, other):
-        return float(self) > float(other) if isinstance(other, Behind) else False
+        return float(self) > float(other) if isinstance(other, LowerRanked) else False
 
 
-def mend() -> None:
+def fix_bugs() -> None:
     """Copies share no list, and a sequence without the words never displaces one that has them."""
     copy, finalize = DisjunctiveConstraint.copy, ConstrainedBeamSearchScorer.finalize
 
-    def copy_apart(self, stateful=False):
+    def copy_separately(self, stateful=False):
         other = copy(self, stateful)
         other.current_seq = list(other.current_seq)
         return other
@@ -40,12 +40,12 @@ def mend() -> None:
             def add(tokens, total, hypotheses=hypotheses):
                 score = total / len(tokens) ** hypotheses.length_penalty
                 complete = self.check_completes_constraints(tokens.tolist())
-                hypotheses.beams.append((score if complete else Behind(score), tokens, None))
+                hypotheses.beams.append((score if complete else LowerRanked(score), tokens, None))
 
             hypotheses.add = add
         return finalize(self, *arguments, **named)
 
-    DisjunctiveConstraint.copy = copy_apart
+    DisjunctiveConstraint.copy = copy_separately
     ConstrainedBeamSearchScorer.finalize = finalize_in_order
 
 
@@ -54,7 +54,7 @@ def load(folder: str) -> transformers.GPT2LMHeadModel:
     return transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
 
 
-def say(folder: str, prompts: list, **settings) -> tuple[list, list]:
+def run(folder: str, prompts: list, **settings) -> tuple[list, list]:
     ids = torch.tensor(prompts)
     wanted = {"return_dict_in_generate": True, "output_scores": True}
     out = load(folder).generate(ids, attention_mask=torch.ones_like(ids), **wanted, **settings)
@@ -64,8 +64,8 @@ def say(folder: str, prompts: list, **settings) -> tuple[list, list]:
 inputs, outputs = sys.argv[1:]
 with open(inputs) as file:
     cases = json.load(file)
-said = {"version": transformers.__version__, "plain": [say(**case) for case in cases]}
-mend()
-said["mended"] = [say(**case) for case in cases]
+results = {"version": transformers.__version__, "published": [run(**case) for case in cases]}
+fix_bugs()
+results["fixed"] = [run(**case) for case in cases]
 with open(outputs, "w") as file:
-    json.dump(said, file)
+    json.dump(results, file)

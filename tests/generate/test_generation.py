@@ -1,4 +1,4 @@
-"""Every strategy: a batch gives what each prompt gives alone, the cache gives what reading everything again gives."""
+"""Every strategy: batched equals single, cached equals uncached."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from glassformer import BertConfig, BertLMHeadModel, GPT2Config, GPT2LMHeadModel, InputError
-from glassformer.generate.engine import Generation
-from glassformer.generate.reader import LONG
+from glassformer.generate.generation import Generation
+from glassformer.generate.model_runner import PREPARE_FROM_STEPS
 
 STRATEGIES = {
     "greedy": {},
@@ -18,7 +18,7 @@ STRATEGIES = {
     "early beams": {"num_beams": 3, "early_stopping": True, "length_penalty": 2.0},
     "patient beams": {"num_beams": 3, "early_stopping": "never", "length_penalty": 0.5},
     "beams over new tokens": {"num_beams": 3, "length_penalty_counts": "new"},
-    "drawn beams": {"num_beams": 3, "do_sample": True, "temperature": 1.5},
+    "beam sampling": {"num_beams": 3, "do_sample": True, "temperature": 1.5},
     "diverse beams": {"num_beams": 4, "num_beam_groups": 2, "diversity_penalty": 1.0, "num_return_sequences": 4},
     "contrastive": {"penalty_alpha": 0.6, "top_k": 4},
     "penalties": {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2, "bad_words_ids": [[7], [8, 9]]},
@@ -59,7 +59,7 @@ def padded(prompts: list[list[int]], side: str) -> dict[str, torch.Tensor]:
 
 
 def seeds(strategy: dict, prompts: list[int]) -> dict:
-    """A seed for each sequence that is drawn, the same whether its prompt is alone or not."""
+    """A seed for each sampled sequence, the same whether its prompt is alone or not."""
     if not strategy.get("do_sample"):
         return {}
     each = 1 if strategy.get("num_beams", 1) > 1 else strategy.get("num_return_sequences", 1)
@@ -67,7 +67,7 @@ def seeds(strategy: dict, prompts: list[int]) -> dict:
 
 
 def new_tokens(model, inputs: dict, **settings) -> list[list[int]]:
-    """The new tokens of every sequence, up to and with the first end mark."""
+    """The new tokens of every sequence, up to and including the first end token."""
     out = model.generate(**inputs, max_new_tokens=14, **settings)
     eos = settings.get("eos_token_id", model.generation_config.eos_token_id)
     ends = eos if isinstance(eos, list) else [eos]
@@ -80,14 +80,14 @@ def new_tokens(model, inputs: dict, **settings) -> list[list[int]]:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", MODELS)
-def test_a_batch_gives_what_each_prompt_gives_alone(name, strategy):
+def test_batched_equals_single(name, strategy):
     model, settings = MODELS[name](), STRATEGIES[strategy]
     alone = [
         row
         for number, prompt in enumerate(PROMPTS)
         for row in new_tokens(model, {"input_ids": torch.tensor([prompt])}, **settings, **seeds(settings, [number]))
     ]
-    assert len({tuple(row) for row in alone}) > 2, "the prompts should not all give the same"
+    assert len({tuple(row) for row in alone}) > 2, "the prompts should have different continuations"
     for side in ("left", "right"):
         together = new_tokens(model, padded(PROMPTS, side), **settings, **seeds(settings, list(range(len(PROMPTS)))))
         assert together == alone, side
@@ -95,7 +95,7 @@ def test_a_batch_gives_what_each_prompt_gives_alone(name, strategy):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", MODELS)
-def test_the_cache_gives_what_reading_again_gives(name, strategy):
+def test_cached_equals_uncached(name, strategy):
     model, settings = MODELS[name](), STRATEGIES[strategy]
     given = {**padded(PROMPTS, "left"), "max_new_tokens": 14, "return_dict_in_generate": True, "output_scores": True}
     results = [
@@ -111,24 +111,24 @@ def test_the_cache_gives_what_reading_again_gives(name, strategy):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("name", ["gpt2", "bert"])
-def test_the_quick_step_is_the_plain_one(name, dtype):
-    """Reading without modules gives the scores of reading with them, and a hook brings the modules back."""
+def test_fast_decode_step_equals_the_modules(name, dtype):
+    """A decode step without modules gives the scores of one with them, which a hook requests."""
     model = MODELS[name]().to(dtype)
     given = {**padded(PROMPTS, "left"), "max_new_tokens": 14, "return_dict_in_generate": True, "output_scores": True}
     for settings in ({}, {"num_beams": 4}):
-        given["max_new_tokens"] = LONG  # enough for packed weights, with four beams of four prompts
-        quick = model.generate(**given, **settings)
-        seen = []
-        handle = model.base_model.encoder.layer[1].register_forward_hook(lambda *_, seen=seen: seen.append(1))
+        given["max_new_tokens"] = PREPARE_FROM_STEPS  # enough for packed weights, with four beams of four prompts
+        fast = model.generate(**given, **settings)
+        calls = []
+        handle = model.base_model.encoder.layer[1].register_forward_hook(lambda *_, calls=calls: calls.append(1))
         plain = model.generate(**given, **settings)
         handle.remove()
-        assert len(seen) >= 14
-        assert torch.equal(quick.sequences, plain.sequences)
-        for one, other in zip(quick.scores, plain.scores, strict=True):
+        assert len(calls) >= 14
+        assert torch.equal(fast.sequences, plain.sequences)
+        for one, other in zip(fast.scores, plain.scores, strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-10 if dtype == torch.float64 else 1e-4)
 
 
-def test_token_types_of_an_encoding_are_taken_when_they_say_nothing():
+def test_token_types_must_be_zero():
     model, ids = gpt2(), torch.tensor([PROMPTS[0]])
     plain = model.generate(ids, max_new_tokens=4)
     assert torch.equal(model.generate(input_ids=ids, token_type_ids=torch.zeros_like(ids), max_new_tokens=4), plain)
@@ -136,38 +136,40 @@ def test_token_types_of_an_encoding_are_taken_when_they_say_nothing():
         model.generate(input_ids=ids, token_type_ids=torch.ones_like(ids), max_new_tokens=4)
 
 
-def test_more_candidates_than_words():
+def test_more_candidates_than_the_vocabulary():
     model = gpt2()
     assert model.generate(torch.tensor([PROMPTS[0]]), penalty_alpha=0.5, top_k=500, max_new_tokens=3).shape == (1, 8)
 
 
-def test_beams_that_are_given_up_leave_the_cache(monkeypatch):
-    """A long beam search keeps little more than the beams' own tokens, and finds the same."""
+def test_dropped_beams_leave_the_cache(monkeypatch):
+    """A long beam search keeps little more than the tokens of its beams, with the same result."""
     model = gpt2(max_position_embeddings=400, eos_token_id=None)
     settings = {"num_beams": 4, "max_new_tokens": 300, "use_cache": True}
-    made = []
-    plain = Generation.make_reader
-    monkeypatch.setattr(Generation, "make_reader", lambda self, room: made.append(plain(self, room)) or made[-1])
+    runners = []
+    make_runner = Generation.make_runner
+    monkeypatch.setattr(
+        Generation, "make_runner", lambda self, steps: runners.append(make_runner(self, steps)) or runners[-1]
+    )
     ids = torch.tensor([PROMPTS[0], PROMPTS[0][::-1]])
-    found = model.generate(ids, **settings)
-    assert made[0].cache.length < 5 + 4 * 300 * 0.8, "columns that nobody sees were never dropped"
-    monkeypatch.setattr("glassformer.generate.reader.Reader.drop_unseen", lambda self: self.cache.length)
-    assert torch.equal(found, model.generate(ids, **settings))
+    compacted = model.generate(ids, **settings)
+    assert runners[0].cache.length < 5 + 4 * 300 * 0.8, "columns of dropped beams are still in the cache"
+    monkeypatch.setattr("glassformer.generate.model_runner.CachedRunner.compact_cache", lambda self: self.cache.length)
+    assert torch.equal(compacted, model.generate(ids, **settings))
 
 
-def test_the_prompt_stands_in_the_cache_once():
+def test_the_cache_holds_the_prompt_once():
     model = gpt2()
     generation = Generation(model, torch.tensor([PROMPTS[3]]), num_beams=4, max_new_tokens=5)
-    reader = generation.make_reader(5)
+    runner = generation.make_runner(5)
     with torch.no_grad():
-        reader.begin(generation.job.prompts, leaves=4)
-        assert reader.cache.length == len(PROMPTS[3])
-        reader.read(torch.tensor([[5, 6, 7, 8]]), torch.zeros(1, 4, dtype=torch.long))
-    assert reader.cache.length == len(PROMPTS[3]) + 4
-    assert reader.cache[0].self_attention.keys.shape[0] == 1
+        runner.prefill(generation.request.prompts, branches=4)
+        assert runner.cache.length == len(PROMPTS[3])
+        runner.decode_step(torch.tensor([[5, 6, 7, 8]]), torch.zeros(1, 4, dtype=torch.long))
+    assert runner.cache.length == len(PROMPTS[3]) + 4
+    assert runner.cache[0].self_attention.keys.shape[0] == 1
 
 
-def test_an_ended_sequence_is_read_no_further(monkeypatch):
+def test_a_finished_sequence_is_not_computed(monkeypatch):
     model = gpt2()
     sizes = []
     plain = type(model.transformer.embeddings).forward
@@ -176,42 +178,42 @@ def test_an_ended_sequence_is_read_no_further(monkeypatch):
         "forward",
         lambda self, ids, *rest: sizes.append(len(ids)) or plain(self, ids, *rest),
     )
-    # the first word of every prompt's own greedy continuation ends it: rows leave one after the other
+    # the first token of each greedy continuation ends it: sequences finish one after the other
     firsts = [row[:1] for row in new_tokens(model, padded(PROMPTS, "left"), eos_token_id=59)]
     sizes.clear()
     model.generate(**padded(PROMPTS, "left"), max_new_tokens=6, eos_token_id=firsts[0])
     assert sizes[0] == sum(map(len, PROMPTS)) and sizes[1] < 4
 
 
-def test_one_generator_draws_as_transformers_does_whoever_ends():
+def test_a_shared_generator_samples_as_transformers_does():
     model = gpt2()
     inputs = padded(PROMPTS, "left")
-    drawn = model.generate(**inputs, do_sample=True, max_new_tokens=8, generator=5)
+    sampled = model.generate(**inputs, do_sample=True, max_new_tokens=8, generator=5)
     again = model.generate(**inputs, do_sample=True, max_new_tokens=8, generator=torch.Generator().manual_seed(5))
-    assert torch.equal(drawn, again)
-    assert not torch.equal(drawn, model.generate(**inputs, do_sample=True, max_new_tokens=8, generator=6))
+    assert torch.equal(sampled, again)
+    assert not torch.equal(sampled, model.generate(**inputs, do_sample=True, max_new_tokens=8, generator=6))
     torch.manual_seed(5)
-    assert torch.equal(drawn, model.generate(**inputs, do_sample=True, max_new_tokens=8))
+    assert torch.equal(sampled, model.generate(**inputs, do_sample=True, max_new_tokens=8))
 
 
-def test_reasons_to_end():
+def test_finish_reasons():
     model = gpt2()
     out = model.generate(**padded(PROMPTS, "left"), max_new_tokens=3, return_dict_in_generate=True)
     for row, reason in zip(out.sequences[:, 9:].tolist(), out.finish_reasons, strict=True):
         assert reason == ("eos" if 3 in row else "length")
 
 
-def test_without_a_prompt_it_begins_with_bos():
+def test_an_empty_prompt_begins_with_bos():
     model = gpt2()
-    begun = model.generate(torch.tensor([[1]]), max_new_tokens=5)
-    assert torch.equal(model.generate(max_new_tokens=5), begun)
-    assert torch.equal(model.generate(torch.zeros(1, 0, dtype=torch.long), max_new_tokens=5), begun)
+    expected = model.generate(torch.tensor([[1]]), max_new_tokens=5)
+    assert torch.equal(model.generate(max_new_tokens=5), expected)
+    assert torch.equal(model.generate(torch.zeros(1, 0, dtype=torch.long), max_new_tokens=5), expected)
     model.generation_config.bos_token_id = None
     with pytest.raises(InputError, match="empty prompt"):
         model.generate(max_new_tokens=5)
 
 
-def test_padding_without_a_mask_is_found_and_told(caplog):
+def test_padding_without_a_mask_is_detected_and_reported(caplog):
     model = gpt2()
     inputs = padded(PROMPTS, "left")
     with_mask = model.generate(**inputs, max_new_tokens=4)
@@ -220,7 +222,7 @@ def test_padding_without_a_mask_is_found_and_told(caplog):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "told"),
+    ("inputs", "message"),
     [
         ({"input_ids": torch.tensor([[5, 6, 7]]), "attention_mask": torch.tensor([[1, 0, 1]])}, "holes in prompt 0"),
         ({"input_ids": torch.tensor([5, 6])}, "shape B T"),
@@ -231,24 +233,24 @@ def test_padding_without_a_mask_is_found_and_told(caplog):
         ({"input_ids": torch.tensor([[5] * 64])}, "64"),
     ],
 )
-def test_bad_prompts_are_refused(inputs, told):
-    with pytest.raises(InputError, match=told):
+def test_bad_prompts_are_refused(inputs, message):
+    with pytest.raises(InputError, match=message):
         gpt2().generate(**inputs, max_new_tokens=2)
 
 
-def test_an_encoder_does_not_generate():
+def test_an_encoder_is_refused():
     with pytest.raises(InputError, match="is_decoder=True"):
         bert(is_decoder=False).generate(torch.tensor([[5, 6]]), max_new_tokens=2)
 
 
-def test_it_stops_at_the_context():
+def test_generation_stops_at_the_context():
     model = gpt2(max_position_embeddings=12, eos_token_id=None)
     out = model.generate(torch.tensor([PROMPTS[0]]), max_new_tokens=50, return_dict_in_generate=True)
     assert out.sequences.shape[1] == 12
     assert out.finish_reasons == ("length",)
 
 
-def test_it_slides_when_asked():
+def test_sliding_beyond_the_context():
     model = gpt2(max_position_embeddings=12, eos_token_id=None)
     settings = {"max_new_tokens": 30, "on_full_context": "slide"}
     out = model.generate(torch.tensor([PROMPTS[0]]), **settings)
@@ -262,16 +264,16 @@ def test_it_slides_when_asked():
     assert torch.equal(together[0, 9:], out[0, 5:])
 
 
-def test_training_goes_on_where_it_was():
+def test_training_mode_is_restored():
     model = gpt2().train()
-    quiet = model.generate(torch.tensor([PROMPTS[0]]), max_new_tokens=5)
+    in_training = model.generate(torch.tensor([PROMPTS[0]]), max_new_tokens=5)
     assert model.training
-    assert torch.equal(quiet, model.eval().generate(torch.tensor([PROMPTS[0]]), max_new_tokens=5))
+    assert torch.equal(in_training, model.eval().generate(torch.tensor([PROMPTS[0]]), max_new_tokens=5))
     for _ in Generation(model, torch.tensor([PROMPTS[0]]), max_new_tokens=2).steps():
         assert torch.is_grad_enabled()
 
 
-def test_cross_attention_reads_its_source():
+def test_cross_attention():
     model = gpt2(add_cross_attention=True)
     torch.manual_seed(1)
     source = {

@@ -1,4 +1,4 @@
-"""An explanation of a generation is true: what it calls inert changes nothing, what it calls effective does."""
+"""Explanations are true: what they call inert changes nothing, what they call effective does."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from glassformer import (
     InputError,
     explain_generation,
 )
-from glassformer.generate.config import say_once
-from glassformer.generate.effects import DOES, NEUTRAL
-from glassformer.generate.explain import STRATEGIES, columns
-from glassformer.generate.foreign import FOREIGN
+from glassformer.generate.config import warn_once
+from glassformer.generate.settings_effects import DESCRIPTIONS, NEUTRAL
+from glassformer.generate.settings_explanation import STRATEGIES, display_width
+from glassformer.generate.unsupported import UNSUPPORTED
 
 from ..models.architectures import tiny_bert
 
@@ -54,12 +54,12 @@ def rows(settings) -> dict[str, tuple]:
     return {setting.name: (setting.value, setting.source, setting.says) for setting in settings}
 
 
-# --- the words --------------------------------------------------------------------------------------------------------
+# --- wording ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_call_of_the_tutorials(model):
+def test_a_call_of_the_tutorials(model):
     """temperature, top_k and top_p without do_sample."""
-    told = explain_generation(
+    explanation = explain_generation(
         model,
         PROMPT,
         max_length=30,
@@ -69,74 +69,74 @@ def test_the_call_of_the_tutorials(model):
         top_k=50,
         top_p=0.95,
     )
-    assert told.strategy == "greedy" and told.sentence == "always the likeliest next word"
-    assert told.length == "at most 25 new tokens behind 5 of the prompt (max_length from this call)"
-    assert told.stops == ("with token 3", "when it is that long")
-    assert rows(told.effective) == {
+    assert explanation.strategy == "greedy" and explanation.sentence == "always the likeliest next token"
+    assert explanation.length == "at most 25 new tokens after 5 of the prompt (max_length from this call)"
+    assert explanation.stops == ("with token 3", "when it is that long")
+    assert rows(explanation.effective) == {
         "max_length": (30, "this call", "a sequence has at most 30 tokens, prompt included"),
-        "no_repeat_ngram_size": (2, "this call", "no 2 tokens in a row are said twice"),
+        "no_repeat_ngram_size": (2, "this call", "no 2 tokens in a row occur twice"),
         "eos_token_id": (3, "model.config", "a sequence ends with token 3"),
     }
-    draws = "only sampling draws words (do_sample=True)"
-    assert rows(told.inert) == {
-        "num_return_sequences": (1, "this call", "with this value it changes nothing"),
-        "temperature": (0.7, "this call", draws),
-        "top_k": (50, "this call", draws),
-        "top_p": (0.95, "this call", draws),
-        "bos_token_id": (1, "model.config", "only an empty prompt begins with it"),
+    sampling = "used only in sampling (do_sample=True)"
+    assert rows(explanation.inert) == {
+        "num_return_sequences": (1, "this call", "this value changes nothing"),
+        "temperature": (0.7, "this call", sampling),
+        "top_k": (50, "this call", sampling),
+        "top_p": (0.95, "this call", sampling),
+        "bos_token_id": (1, "model.config", "used only for empty prompts"),
     }
 
 
 def test_printed_as_a_table(model):
     text = str(explain_generation(model, PROMPT, do_sample=True, temperature=0.7, num_beams=1, length_penalty=2.0))
     assert text == (
-        "strategy  sampling: every next word is drawn by chance, likely ones more often\n"
-        "length    at most 20 new tokens behind 5 of the prompt (the default, since neither max_new_tokens\n"
-        "          nor max_length is given)\n"
+        "strategy  sampling: every next token is sampled, likely ones more often\n"
+        "length    at most 20 new tokens after 5 of the prompt (the default, since neither max_new_tokens nor\n"
+        "          max_length is given)\n"
         "ends      with token 3, or when it is that long\n"
         "\n"
         "takes effect    value  from\n"
-        "do_sample       True   this call     words are drawn by chance\n"
+        "do_sample       True   this call     tokens are sampled\n"
         "num_beams       1      this call     one continuation is followed\n"
-        "temperature     0.7    this call     scores are divided by 0.7: likely words become likelier\n"
-        "top_k           50     default       only the 50 likeliest words are drawn\n"
+        "temperature     0.7    this call     logits are divided by 0.7: likely tokens become likelier\n"
+        "top_k           50     default       only the 50 likeliest tokens are sampled\n"
         "eos_token_id    3      model.config  a sequence ends with token 3\n"
         "\n"
         "has no effect   value  from\n"
-        "length_penalty  2.0    this call     only a beam search compares whole sequences (num_beams above 1)\n"
-        "bos_token_id    1      model.config  only an empty prompt begins with it"
+        "length_penalty  2.0    this call     used only in beam search (num_beams above 1)\n"
+        "bos_token_id    1      model.config  used only for empty prompts"
     )
 
 
-def test_columns_stay_straight_under_chinese(model, tokenizer):
+def test_columns_are_aligned_with_chinese_text(model, tokenizer):
     text = str(explain_generation(model, PROMPT, tokenizer, stop_strings=["。", "中"], repetition_penalty=1.2))
     lines = [line for line in text.split("\n") if "this call" in line]
-    assert len({columns(line[: line.index("this call")]) for line in lines}) == 1 and len(lines) == 2
+    assert len({display_width(line[: line.index("this call")]) for line in lines}) == 1 and len(lines) == 2
 
 
-def test_html_runs_nothing(model, tokenizer):
+def test_html_is_escaped(model, tokenizer):
     page = explain_generation(model, PROMPT, tokenizer, stop_strings=["<script>alert(1)</script>"])._repr_html_()
     assert "<script" not in page and "&lt;script&gt;" in page
     assert page.count("<table>") == page.count("</table>") == 3
 
 
-def test_as_data(model):
-    told = explain_generation(model, PROMPT, num_beams=2, top_p=0.5, bad_words_ids=[[5]])
-    data = json.loads(json.dumps(told.to_dict()))
+def test_to_dict(model):
+    explanation = explain_generation(model, PROMPT, num_beams=2, top_p=0.5, bad_words_ids=[[5]])
+    data = json.loads(json.dumps(explanation.to_dict()))
     assert data["strategy"] == "beam search"
     row = next(row for row in data["settings"] if row["name"] == "bad_words_ids")
     assert row == {
         "name": "bad_words_ids",
         "value": [[5]],
         "source": "this call",
-        "says": "these words are not said",
+        "says": "these words do not occur",
         "takes_effect": True,
     }
-    assert names(told.settings) == [row["name"] for row in data["settings"]]
-    assert set(names(told.effective)) | set(names(told.inert)) == set(names(told.settings))
+    assert names(explanation.settings) == [row["name"] for row in data["settings"]]
+    assert set(names(explanation.effective)) | set(names(explanation.inert)) == set(names(explanation.settings))
 
 
-def test_where_a_value_came_from_and_what_it_took_the_place_of(model, monkeypatch):
+def test_sources_and_overridden_values(model, monkeypatch):
     own = GenerationConfig(top_k=5, eos_token_id=3, temperature=0.5)
     monkeypatch.setattr(model, "generation_config", own)
     given = GenerationConfig(top_k=6, do_sample=True)
@@ -144,15 +144,15 @@ def test_where_a_value_came_from_and_what_it_took_the_place_of(model, monkeypatc
     assert found["top_k"][:2] == (6, "generation_config, not 5")
     assert found["temperature"][:2] == (0.6, "this call, not 0.5")
     assert found["eos_token_id"] == (None, "this call, not 3", "switched off")
-    told = explain_generation(model, PROMPT, pad_token_id=None)
-    assert rows(told.inert)["pad_token_id"] == (None, "this call", "there was nothing to switch off")
+    explanation = explain_generation(model, PROMPT, pad_token_id=None)
+    assert rows(explanation.inert)["pad_token_id"] == (None, "this call", "there was nothing to switch off")
 
 
 def test_tokens_beyond_the_vocabulary(model, monkeypatch):
     monkeypatch.setattr(model, "generation_config", GenerationConfig(eos_token_id=500))
-    told = explain_generation(model, PROMPT)
-    assert rows(told.inert)["eos_token_id"] == (None, "model.generation_config", "500 is beyond the vocabulary")
-    assert told.stops == ("only when it is that long, for no token ends it",)
+    explanation = explain_generation(model, PROMPT)
+    assert rows(explanation.inert)["eos_token_id"] == (None, "model.generation_config", "500 is beyond the vocabulary")
+    assert explanation.stops == ("only when it is that long, for no token ends it",)
 
 
 @pytest.mark.parametrize(
@@ -171,41 +171,41 @@ def test_lengths_without_a_prompt(model, call, length):
     assert explain_generation(model, **call).length == length
 
 
-def test_lengths_that_the_context_cuts(model):
-    told = explain_generation(model, PROMPT, max_new_tokens=40)
-    assert told.length == (
-        "at most 27 new tokens behind 5 of the prompt (max_new_tokens from this call, cut by the 32 tokens that the "
+def test_lengths_limited_by_the_context(model):
+    explanation = explain_generation(model, PROMPT, max_new_tokens=40)
+    assert explanation.length == (
+        "at most 27 new tokens after 5 of the prompt (max_new_tokens from this call, cut by the 32 tokens that the "
         "model reads at once)"
     )
-    assert rows(told.effective)["on_full_context"][:2] == ("stop", "default")
+    assert rows(explanation.effective)["on_full_context"][:2] == ("stop", "default")
     assert "on_full_context" not in names(explain_generation(model, PROMPT, max_new_tokens=27).settings)
 
 
-def test_padding_that_is_told_from_text_by_its_token(model):
+def test_padding_without_a_mask(model):
     assert "pad_token_id" in names(explain_generation(model, PROMPT, pad_token_id=2).inert)
-    told = explain_generation(model, PROMPT, pad_token_id=41)
-    assert "pad_token_id" in names(told.effective)
-    assert "behind 4 of the prompt" in told.length
+    explanation = explain_generation(model, PROMPT, pad_token_id=41)
+    assert "pad_token_id" in names(explanation.effective)
+    assert "after 4 of the prompt" in explanation.length
     assert not torch.equal(model.generate(PROMPT, pad_token_id=41), model.generate(PROMPT, pad_token_id=2))
 
 
-def test_of_two_least_lengths_the_greater_counts(model):
+def test_the_larger_minimum_length_takes_effect(model):
     ids, mask = torch.tensor([[12, 30, 0, 0], [8, 33, 6, 20]]), torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1]])
     for least, expected in ((7, {"min_new_tokens"}), (6, set()), (5, {"min_length"}), (2, {"min_length"})):
-        told = explain_generation(model, ids, attention_mask=mask, min_length=least, min_new_tokens=3)
-        assert {"min_length", "min_new_tokens"} & set(names(told.inert)) == expected
+        explanation = explain_generation(model, ids, attention_mask=mask, min_length=least, min_new_tokens=3)
+        assert {"min_length", "min_new_tokens"} & set(names(explanation.inert)) == expected
 
 
-def test_prompts_of_every_kind(model, tokenizer):
+def test_prompt_types(model, tokenizer):
     def length(prompt, *more, **given) -> str:
         return explain_generation(model, prompt, *more, max_length=12, **given).length.split(" (")[0]
 
-    assert length("Once upon a time", tokenizer) == "at most 8 new tokens behind 4 of the prompt"
-    assert length(["Once upon a time", "a"], tokenizer) == "at most 8 to 11 new tokens behind 1 to 4 of the prompt"
+    assert length("Once upon a time", tokenizer) == "at most 8 new tokens after 4 of the prompt"
+    assert length(["Once upon a time", "a"], tokenizer) == "at most 8 to 11 new tokens after 1 to 4 of the prompt"
     batch = tokenizer(["once upon", "a"], padding=True, add_special_tokens=False, return_tensors="pt")
-    assert length(batch) == "at most 10 to 11 new tokens behind 1 to 2 of the prompt"
-    assert length(**batch_as_arguments(batch)) == "at most 10 to 11 new tokens behind 1 to 2 of the prompt"
-    with pytest.raises(InputError, match="a text needs the tokenizer, got the prompt 'Once'"):
+    assert length(batch) == "at most 10 to 11 new tokens after 1 to 2 of the prompt"
+    assert length(**batch_as_arguments(batch)) == "at most 10 to 11 new tokens after 1 to 2 of the prompt"
+    with pytest.raises(InputError, match="a text needs the tokenizer, got only the prompt 'Once'"):
         length("Once")
 
 
@@ -213,33 +213,38 @@ def batch_as_arguments(batch) -> dict:
     return {"prompt": batch["input_ids"], "attention_mask": batch["attention_mask"]}
 
 
-def test_the_tokens_that_end_are_named(model, tokenizer):
-    told = explain_generation(model, "once", tokenizer, eos_token_id=[3, 8], stop_strings="。")
-    assert told.stops == ("with token 3 [SEP]", "with token 8 time", "with the text '。'", "when it is that long")
+def test_stops(model, tokenizer):
+    explanation = explain_generation(model, "once", tokenizer, eos_token_id=[3, 8], stop_strings="。")
+    assert explanation.stops == (
+        "with token 3 [SEP]",
+        "with token 8 time",
+        "with the text '。'",
+        "when it is that long",
+    )
 
 
-def test_what_cannot_be_generated_cannot_be_explained(model):
-    with pytest.raises(ConfigError, match="a greedy search finds one sequence"):
+def test_refused_calls_have_no_explanation(model):
+    with pytest.raises(ConfigError, match="a greedy search returns one sequence"):
         explain_generation(model, PROMPT, num_return_sequences=3)
     with pytest.raises(InputError, match="BertModel does not predict the next word"):
         explain_generation(BertModel(tiny_bert()))
 
 
-def test_an_explanation_says_nothing_else(model, caplog):
-    say_once.cache_clear()
+def test_an_explanation_logs_no_warnings(model, caplog):
+    warn_once.cache_clear()
     caplog.set_level(logging.WARNING, "glassformer")
     explain_generation(model, PROMPTS, temperature=0.5, max_new_tokens=100)
     assert not caplog.records
 
 
-def test_every_setting_has_words():
-    assert DOES.keys() == set(GenerationConfig.field_names())
-    assert NEUTRAL.keys() <= DOES.keys()
-    for text in [*STRATEGIES.values(), *(foreign.why for foreign in FOREIGN.values())]:
+def test_every_setting_has_a_description():
+    assert DESCRIPTIONS.keys() == set(GenerationConfig.field_names())
+    assert NEUTRAL.keys() <= DESCRIPTIONS.keys()
+    for text in [*STRATEGIES.values(), *(setting.reason for setting in UNSUPPORTED.values())]:
         assert not text[0].isupper() and not text.endswith(".")
 
 
-# --- the truth --------------------------------------------------------------------------------------------------------
+# --- against generated texts ------------------------------------------------------------------------------------------
 
 # Calls, and the settings of each that take effect.
 CALLS = [
@@ -270,31 +275,31 @@ CALLS = [
 
 @pytest.mark.parametrize(("call", "effective"), CALLS, ids=[" ".join(call) for call, _ in CALLS])
 @pytest.mark.parametrize("prompts", [PROMPT, PROMPTS], ids=["one prompt", "two prompts"])
-def test_what_is_inert_changes_nothing(model, call, effective, prompts):
-    told = explain_generation(model, prompts, **call)
-    needed = {name: value for name, value in call.items() if name not in names(told.inert)}
+def test_inert_settings_change_nothing(model, call, effective, prompts):
+    explanation = explain_generation(model, prompts, **call)
+    needed = {name: value for name, value in call.items() if name not in names(explanation.inert)}
     assert list(needed) == effective.split()
-    whole = model.generate(prompts, **call, generator=3)
-    assert torch.equal(whole, model.generate(prompts, **needed, generator=3))
+    expected = model.generate(prompts, **call, generator=3)
+    assert torch.equal(expected, model.generate(prompts, **needed, generator=3))
 
 
-def test_a_value_that_changes_nothing_takes_effect_in_the_place_of_another(model, monkeypatch):
+def test_a_neutral_value_takes_effect_by_overriding_another(model, monkeypatch):
     own = {"temperature": 3.0, "top_k": 2, "repetition_penalty": 9.0, "min_length": 20, "do_sample": True}
     monkeypatch.setattr(model, "generation_config", GenerationConfig(**own, eos_token_id=list(range(9))))
     call = {"temperature": 1.0, "top_k": 0, "repetition_penalty": 1.0, "min_length": 2}
-    told = explain_generation(model, PROMPT, **call)
-    assert set(names(told.effective)) >= set(call)
-    says = "with this value it changes nothing, where 3.0 would have"
-    assert rows(told.effective)["temperature"] == (1.0, "this call, not 3.0", says)
-    whole = model.generate(PROMPT, **call, generator=5)
+    explanation = explain_generation(model, PROMPT, **call)
+    assert set(names(explanation.effective)) >= set(call)
+    says = "this value changes nothing, but 3.0 would"
+    assert rows(explanation.effective)["temperature"] == (1.0, "this call, not 3.0", says)
+    expected = model.generate(PROMPT, **call, generator=5)
     for name in call:
         without = {other: value for other, value in call.items() if other != name}
-        assert not torch.equal(whole, model.generate(PROMPT, **without, generator=5)), name
+        assert not torch.equal(expected, model.generate(PROMPT, **without, generator=5)), name
 
 
 BEAMS = {"num_beams": 3, "max_new_tokens": 8}
-DRAWN = {"do_sample": True, "max_new_tokens": 12}
-# For each field a call in which it is said to take effect, and must: with its value, and with another.
+SAMPLED = {"do_sample": True, "max_new_tokens": 12}
+# For each field a call in which it takes effect, with two values.
 EFFECTS = {
     "max_length": ({}, 8, 9),
     "max_new_tokens": ({}, 4, 5),
@@ -309,13 +314,13 @@ EFFECTS = {
     "penalty_alpha": ({"top_k": 4}, 0.8, 0.0),
     "num_return_sequences": (BEAMS, 2, 1),
     "length_penalty": ({**BEAMS, "eos_token_id": list(range(20)), "early_stopping": "never"}, 5.0, -5.0),
-    "temperature": (DRAWN, 3.0, 1.0),
-    "top_k": (DRAWN, 2, 0),
-    "top_p": (DRAWN, 0.1, 1.0),
-    "min_p": (DRAWN, 0.9, 0.0),
-    "typical_p": (DRAWN, 0.1, 1.0),
-    "epsilon_cutoff": (DRAWN, 0.5, 0.0),
-    "eta_cutoff": (DRAWN, 0.9, 0.0),
+    "temperature": (SAMPLED, 3.0, 1.0),
+    "top_k": (SAMPLED, 2, 0),
+    "top_p": (SAMPLED, 0.1, 1.0),
+    "min_p": (SAMPLED, 0.9, 0.0),
+    "typical_p": (SAMPLED, 0.1, 1.0),
+    "epsilon_cutoff": (SAMPLED, 0.5, 0.0),
+    "eta_cutoff": (SAMPLED, 0.9, 0.0),
     "repetition_penalty": ({}, 5.0, 1.0),
     "no_repeat_ngram_size": ({}, 1, 0),
     "suppress_tokens": ({}, list(range(4, 40)), [59]),
@@ -327,23 +332,23 @@ EFFECTS = {
 
 
 @pytest.mark.parametrize("name", EFFECTS)
-def test_what_is_effective_changes_something(model, name):
+def test_effective_settings_change_something(model, name):
     call, value, other = EFFECTS[name]
-    told = explain_generation(model, PROMPT, **call, **{name: value})
-    assert name in names(told.effective)
+    explanation = explain_generation(model, PROMPT, **call, **{name: value})
+    assert name in names(explanation.effective)
     one = model.generate(PROMPT, **call, **{name: value}, generator=3)
     assert not torch.equal(one, model.generate(PROMPT, **call, **{name: other}, generator=3))
 
 
-def test_a_prompt_of_one_token_and_one_of_none(model):
-    told = explain_generation(model, PROMPT[:, :1], forced_bos_token_id=8)
-    assert "forced_bos_token_id" in names(told.effective) and "bos_token_id" in names(told.inert)
+def test_prompts_of_one_token_and_of_none(model):
+    explanation = explain_generation(model, PROMPT[:, :1], forced_bos_token_id=8)
+    assert "forced_bos_token_id" in names(explanation.effective) and "bos_token_id" in names(explanation.inert)
     assert model.generate(PROMPT[:, :1], forced_bos_token_id=8, max_new_tokens=1).tolist() == [[12, 8]]
     assert "bos_token_id" in names(explain_generation(model, PROMPT[:, :0]).effective)
     assert model.generate(max_new_tokens=1)[0, 0] == 1
 
 
-def test_the_length_is_that_of_the_text(model):
+def test_length_equals_that_of_the_text(model):
     for call in ({}, {"max_length": 12}, {"max_new_tokens": 7}, {"max_new_tokens": 40}):
         new = model.generate(PROMPT, **call, eos_token_id=None).shape[1] - PROMPT.shape[1]
-        assert explain_generation(model, PROMPT, **call).length.startswith(f"at most {new} new tokens behind 5")
+        assert explain_generation(model, PROMPT, **call).length.startswith(f"at most {new} new tokens after 5")

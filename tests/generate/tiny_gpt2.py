@@ -1,4 +1,4 @@
-"""A checkpoint folder that is made in a moment: a GPT-2 with random weights and a byte-level vocabulary of its own."""
+"""A tiny checkpoint: a GPT-2 with random weights and a byte-level vocabulary of its own."""
 
 from __future__ import annotations
 

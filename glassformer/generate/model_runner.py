@@ -1,0 +1,186 @@
+"""Runs a decoder for a search: the prefill of the prompts, then one token of every continuation in each decode step.
+
+A sequence can have several continuations ("branches"). They share one KV cache, which holds the prompt once: each
+branch attends to its own columns only, and a dropped branch leaves columns that no branch attends to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from ..nn.cache import Cache
+from ..nn.context import Source
+from ..nn.layout import Layout
+from ..nn.mask import hide
+from ..nn.prepared import prepared
+from .request import GenerationRequest
+
+PREPARE_FROM_STEPS = 32  # as many decode steps make up for the time to prepare the weights
+
+
+class CachedRunner:
+    """With a KV cache: a decode step computes the new tokens only."""
+
+    def __init__(self, model, max_steps: int, source: dict[str, Tensor] | None = None):
+        self.model = prepared(model) if max_steps >= PREPARE_FROM_STEPS else model
+        self.body = self.model.reading_body
+        self.max_steps = max_steps
+        self.source = source or {}  # what cross-attention reads
+        self.cache: Cache | None = None
+        self.visible: Tensor | None = None  # B G capacity: the columns of each branch's past; None when all are
+        self.next_position: Tensor | None = None  # B
+        self.states: Tensor | None = None  # B G C: the last hidden states that the head scored
+
+    def prefill(self, prompts: list[list[int]], branches: int = 1) -> Tensor:
+        """The logits of the token after each prompt (B V)."""
+        ids, real = pad_right(prompts, self.model.device)
+        longest = ids.shape[1]
+        self.cache = Cache(self.body.layer_count, longest + branches * self.max_steps)
+        out = self.body.encode(ids, real, past_key_values=self.cache, **self.source)
+        self.next_position = real.sum(1)
+        if branches > 1 or not bool(real.all()):
+            shape = (len(prompts), branches, self.cache.capacity)
+            self.visible = torch.zeros(shape, dtype=torch.bool, device=ids.device)
+            self.visible[:, :, :longest] = real[:, None]
+        self.prompt_states = out.last_hidden_state  # B T C
+        self.states = out.layout.last(out.rows)[:, None]  # B 1 C
+        return self.model.word_logits(self.states[:, 0])
+
+    def decode_step(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor:
+        """The logits (B G V) after one token of every branch (B G), which extends the branch in `parents` (B G)."""
+        batch, branches = tokens.shape
+        filled = self.cache.length
+        if self.visible is not None:
+            if parents is not None:
+                self.visible = self.visible.gather(1, parents[:, :, None].expand(-1, -1, self.visible.shape[2]))
+                filled = self.compact_cache()
+            own = torch.eye(branches, dtype=torch.bool, device=tokens.device)
+            self.visible[:, :, filled : filled + branches] = own
+        visible = None if self.visible is None else self.visible[:, :, : filled + branches]
+        mask = None if visible is None else hide(~visible, self.model.dtype)[:, None]
+        positions = self.next_position[:, None].expand(-1, branches)
+        rows = self.body.decode_step(tokens, positions, self.cache, mask, self.cached_source())
+        self.next_position = self.next_position + 1
+        self.states = rows.view(batch, branches, -1)
+        return self.model.word_logits(rows).view(batch, branches, -1)
+
+    def cached_source(self) -> Source | None:
+        """The source of a decode step: its keys and values are in the cache."""
+        if not self.source:
+            return None
+        states, real = self.source["encoder_hidden_states"], self.source.get("encoder_attention_mask")
+        mask = None if real is None or bool(real.all()) else hide(~real.bool()[:, None, None], self.model.dtype)
+        return Source(None, Layout.full(*states.shape[:2], mask=mask))  # the mask B 1 1 S
+
+    def compact_cache(self) -> int:
+        """Drop columns that no branch attends to, once they are the majority; the new length of the cache."""
+        filled = self.cache.length
+        alive = self.visible[:, :, :filled].any(1)  # B S
+        kept = int(alive.sum(1).max())
+        if filled - kept > max(kept, 64):
+            columns = alive.int().sort(dim=1, descending=True, stable=True).indices[:, :kept]
+            self.cache.gather(columns)
+            self.visible[:, :, :kept] = self.visible.gather(2, columns[:, None].expand(-1, self.visible.shape[1], -1))
+            self.visible[:, :, kept:] = False
+        return self.cache.length
+
+    def select(self, rows: Tensor) -> None:
+        """Continue these sequences only; one that is listed more than once continues in several copies."""
+        self.cache.select(rows)
+        self.next_position = self.next_position[rows]
+        self.states = self.states[rows]
+        self.visible = None if self.visible is None else self.visible[rows]
+        self.source = {name: value[rows] for name, value in self.source.items()}
+
+
+class RecurrentRunner:
+    """For a recurrent decoder, whose state takes the place of the cache; every branch has its own."""
+
+    def __init__(self, model, max_steps: int, source: dict[str, Tensor]):
+        self.model, self.body = model, model.reading_body
+        self.source = source
+        self.memory: Tensor | None = None  # B G layers state
+        self.states: Tensor | None = None  # B G C: the last hidden states that the head scored
+
+    def prefill(self, prompts: list[list[int]], branches: int = 1) -> Tensor:
+        out = self.body.encode(*pad_right(prompts, self.model.device), **self.source)
+        self.memory = out.pooled[:, None].expand(-1, branches, -1, -1)
+        self.source.pop("state")
+        self.prompt_states = out.last_hidden_state
+        self.states = out.layout.last(out.rows)[:, None]
+        return self.model.word_logits(self.states[:, 0])
+
+    def decode_step(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor:
+        batch, branches = tokens.shape
+        if parents is not None:
+            self.memory = self.memory[torch.arange(batch, device=tokens.device)[:, None], parents]
+        source = {name: value.repeat_interleave(branches, 0) for name, value in self.source.items()}
+        out = self.body.encode(tokens.reshape(-1, 1), state=self.memory.flatten(0, 1), **source)
+        self.memory = out.pooled.unflatten(0, (batch, branches))
+        self.states = out.rows.view(batch, branches, -1)
+        return self.model.word_logits(out.rows).view(batch, branches, -1)
+
+    def select(self, rows: Tensor) -> None:
+        self.memory, self.states = self.memory[rows], self.states[rows]
+        self.source = {name: value[rows] for name, value in self.source.items()}
+
+
+class UncachedRunner:
+    """Without a cache: every step computes the full sequences again. Slow and simple; `CachedRunner` must equal it."""
+
+    def __init__(self, model, max_steps: int, source: dict[str, Tensor] | None = None):
+        self.model = model
+        self.body = model.reading_body
+        self.source = source or {}
+        self.sequences: list[list[list[int]]] = []  # the tokens of each sequence's branches
+        self.states: Tensor | None = None
+
+    def prefill(self, prompts: list[list[int]], branches: int = 1) -> Tensor:
+        self.sequences = [[list(prompt)] for prompt in prompts]
+        logits = self.compute_logits()[:, 0]
+        self.sequences = [[list(prompt) for _ in range(branches)] for prompt in prompts]
+        return logits
+
+    def decode_step(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor:
+        for row, (branches, new) in enumerate(zip(self.sequences, tokens.tolist(), strict=True)):
+            extended = range(len(branches)) if parents is None else parents[row].tolist()
+            self.sequences[row] = [[*branches[parent], token] for parent, token in zip(extended, new, strict=True)]
+        return self.compute_logits()
+
+    def compute_logits(self) -> Tensor:
+        batch, branches = len(self.sequences), len(self.sequences[0])
+        ids, real = pad_right([tokens for row in self.sequences for tokens in row], self.model.device)
+        source = {name: value.repeat_interleave(branches, 0) for name, value in self.source.items()}
+        out = self.body.encode(ids, real, use_cache=False, **source)
+        self.prompt_states = out.last_hidden_state
+        rows = out.layout.last(out.rows)
+        self.states = rows.view(batch, branches, -1)
+        return self.model.word_logits(rows).view(batch, branches, -1)
+
+    def select(self, rows: Tensor) -> None:
+        self.sequences = [[list(tokens) for tokens in self.sequences[row]] for row in rows.tolist()]
+        self.source = {name: value[rows] for name, value in self.source.items()}
+
+
+Runner = CachedRunner | RecurrentRunner | UncachedRunner
+RunnerFactory = Callable[[int], Runner]  # from the maximum number of decode steps
+
+
+def max_decode_steps(request: GenerationRequest, sequences: list[list[int]]) -> int:
+    """How many tokens can follow these sequences within the maximum lengths and the context."""
+    limits = zip(request.max_lengths, request.prompts, strict=True)
+    steps = max(length - len(prompt) for length, prompt in limits)
+    context = request.context_length
+    return steps if context is None else min(steps, context - min(map(len, sequences)) + 1)
+
+
+def pad_right(sequences: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """Token ids padded on the right (B T), and which of them are real (B T)."""
+    rows = [torch.tensor(sequence, dtype=torch.long, device=device) for sequence in sequences]
+    ids = pad_sequence(rows, batch_first=True)
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    return ids, torch.arange(ids.shape[1], device=device) < lengths[:, None]
