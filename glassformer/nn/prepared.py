@@ -76,7 +76,7 @@ def twin_of(module: nn.Module, made: dict[nn.Module, nn.Module], crosses: bool =
     twin = made[module] = copy.copy(module)
     children = module._modules
     parts = [children.get(name) for name in ("query", "key", "value")] if isinstance(module, SelfAttention) else []
-    if parts and not crosses and all(type(part) is Linear for part in parts):
+    if parts and not crosses and can_be_fused(parts):
         twin.__dict__["fused"] = fuse(parts)
         return twin
     twin.__dict__["_modules"] = {
@@ -87,10 +87,17 @@ def twin_of(module: nn.Module, made: dict[nn.Module, nn.Module], crosses: bool =
     return twin
 
 
+def can_be_fused(layers: list[nn.Module]) -> bool:
+    """Whether `fuse` computes what the layers do: they are plain ones, and all of them have a bias, or none has."""
+    return all(type(layer) is Linear and (layer.bias is None) == (layers[0].bias is None) for layer in layers)
+
+
 def fuse(layers: list[Linear]) -> Linear:
     """Several linear layers that read the same rows, in one."""
-    fused = Linear(layers[0].in_features, sum(layer.out_features for layer in layers), device="meta")
+    has_bias, outputs = layers[0].bias is not None, sum(layer.out_features for layer in layers)
+    fused = Linear(layers[0].in_features, outputs, bias=has_bias, device="meta")
     fused.weight = nn.Parameter(torch.cat([layer.weight for layer in layers]), requires_grad=False)
-    fused.bias = nn.Parameter(torch.cat([layer.bias for layer in layers]), requires_grad=False)
+    if has_bias:
+        fused.bias = nn.Parameter(torch.cat([layer.bias for layer in layers]), requires_grad=False)
     fused.packed = pack(fused.weight)
     return fused
