@@ -97,6 +97,7 @@ def collected(context: Context) -> dict[str, Any]:
 class Body(nn.Module):
     """Embeddings and layers, run on the stream of real tokens."""
 
+    is_body = True  # what stands around it is a head
     ids_name = "input_ids"  # what a user calls them
     is_decoder: bool  # sees only what comes before, and can keep keys and values between calls
     embeddings: nn.Module
