@@ -12,6 +12,8 @@ import glassformer
 from glassformer import PreTrainedModel
 from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
+from .references import Reference, Transformers
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -24,7 +26,7 @@ class Architecture:
     decoder_fields: dict[str, Any] | None  # what makes the tiny config a decoder, if there is one
     decoder: type[PreTrainedModel] | None
     published: tuple[PretrainedConfig, int]  # a published size and its number of parameters
-    reference_only: dict[str, Any]  # arguments with which transformers loads the same computation
+    reference: Reference  # what computes the same numbers
     call: dict[str, Any]  # arguments that keep a forward to what every version returns alike
 
 
@@ -69,7 +71,7 @@ BERT = Architecture(
     decoder_fields={"is_decoder": True},
     decoder=glassformer.BertLMHeadModel,
     published=(glassformer.BertConfig(), 109_482_240),
-    reference_only={"attn_implementation": "eager"},
+    reference=Transformers({"attn_implementation": "eager"}),
     call={},
 )
 
@@ -100,7 +102,7 @@ GPT2 = Architecture(
     decoder_fields={},
     decoder=glassformer.GPT2LMHeadModel,
     published=(glassformer.GPT2Config(), 124_439_808),
-    reference_only={"attn_implementation": "eager"},
+    reference=Transformers({"attn_implementation": "eager"}),
     call={"use_cache": False},
 )
 
@@ -129,7 +131,7 @@ OPENAI_GPT = Architecture(
     decoder_fields={},
     decoder=glassformer.OpenAIGPTLMHeadModel,
     published=(glassformer.OpenAIGPTConfig(), 116_534_784),
-    reference_only={},
+    reference=Transformers(),
     call={},
 )
 
@@ -163,7 +165,7 @@ DISTILBERT = Architecture(
     decoder_fields=None,
     decoder=None,
     published=(glassformer.DistilBertConfig(), 66_362_880),
-    reference_only={"attn_implementation": "eager"},
+    reference=Transformers({"attn_implementation": "eager"}),
     call={},
 )
 
