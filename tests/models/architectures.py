@@ -27,6 +27,7 @@ class Architecture:
     decoder: type[PreTrainedModel] | None
     published: tuple[PretrainedConfig, int]  # a published size and its number of parameters
     reference: Reference  # what computes the same numbers
+    plain_scores: bool  # whether queries and keys alone determine the weights of attention
     call: dict[str, Any]  # arguments that keep a forward to what every version returns alike
 
 
@@ -72,6 +73,7 @@ BERT = Architecture(
     decoder=glassformer.BertLMHeadModel,
     published=(glassformer.BertConfig(), 109_482_240),
     reference=Transformers({"attn_implementation": "eager"}),
+    plain_scores=True,
     call={},
 )
 
@@ -103,6 +105,7 @@ GPT2 = Architecture(
     decoder=glassformer.GPT2LMHeadModel,
     published=(glassformer.GPT2Config(), 124_439_808),
     reference=Transformers({"attn_implementation": "eager"}),
+    plain_scores=True,
     call={"use_cache": False},
 )
 
@@ -132,6 +135,7 @@ OPENAI_GPT = Architecture(
     decoder=glassformer.OpenAIGPTLMHeadModel,
     published=(glassformer.OpenAIGPTConfig(), 116_534_784),
     reference=Transformers(),
+    plain_scores=True,
     call={},
 )
 
@@ -166,6 +170,7 @@ DISTILBERT = Architecture(
     decoder=None,
     published=(glassformer.DistilBertConfig(), 66_362_880),
     reference=Transformers({"attn_implementation": "eager"}),
+    plain_scores=True,
     call={},
 )
 
