@@ -187,8 +187,7 @@ def record_hidden(model: PreTrainedModel, place: int, seen: Seen) -> Callable[[]
         layout, _source = seen.layouts[name]
         seen.hidden[place] = first_output(out) if layout is None else layout.unpack(first_output(out))
 
-    last_norm = getattr(getattr(model.base_model, name), "LayerNorm", None)
-    return (layers[-1] if last_norm is None else last_norm).register_forward_hook(at_the_end).remove
+    return getattr(model.base_model, name).register_forward_hook(at_the_end).remove
 
 
 def record_module(name: str, module: nn.Module, seen: Seen) -> Callable[[], None]:

@@ -75,7 +75,7 @@ class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
             module.weight.data.normal_(0.0, self.config.initializer_range)
         if isinstance(module, (nn.Linear, nn.LayerNorm)) and module.bias is not None:
             module.bias.data.zero_()
-        if isinstance(module, nn.LayerNorm):
+        if isinstance(module, (nn.LayerNorm, nn.RMSNorm)):
             module.weight.data.fill_(1.0)
         if isinstance(module, nn.Embedding) and module.padding_idx is not None:
             module.weight.data[module.padding_idx].zero_()

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -97,6 +96,7 @@ def collected(context: Context) -> dict[str, Any]:
 class Body(nn.Module):
     """Embeddings and layers, run on the stream of real tokens."""
 
+    is_body = True  # what stands around it is a head
     ids_name = "input_ids"  # what a user calls them
     is_decoder: bool  # sees only what comes before, and can keep keys and values between calls
     embeddings: nn.Module
@@ -113,15 +113,15 @@ class Body(nn.Module):
     @property
     def max_length(self) -> int | None:
         """How many tokens can be read at once; None where nothing limits them."""
-        return self.config.max_position_embeddings
+        return getattr(self.config, "max_position_embeddings", None)
 
     @property
     def layer_count(self) -> int:
         return len(self.stack.layer)
 
-    def positions(self, layout: Layout, past: int, device: torch.device) -> Tensor:
-        """The position of every row, N, behind `past` tokens of each sequence."""
-        return layout.columns(device) + past
+    def positions(self, places: Tensor, layout: Layout) -> Tensor:
+        """The positions (N) of tokens that stand at these places of their texts, counted from 0."""
+        return places
 
     def run_layers(self, x: Tensor, context: Context) -> Tensor:
         """From the embeddings to the rows that the heads read: N C -> N C"""
@@ -187,7 +187,7 @@ class Body(nn.Module):
         source = self.source_of(
             memory, encoder_hidden_states, encoder_attention_mask, state, batch, keep_padding=bool(past) or per_position
         )
-        positions = self.positions(layout, past, given.device)
+        positions = self.positions(layout.columns(given.device) + past, layout)
         if position_ids is not None:
             positions = pack_ids(position_ids, layout, "position_ids")
         if cache is not None:
@@ -213,20 +213,22 @@ class Body(nn.Module):
         return out
 
     def decode_step(
-        self, ids: Tensor, positions: Tensor, cache: Cache, mask: Tensor | None, source: Source | None = None
+        self, ids: Tensor, places: Tensor, cache: Cache, mask: Tensor | None, source: Source | None = None
     ) -> Tensor:
-        """`encode` for one token of every continuation (ids and positions B T) behind a cache: the rows, N C.
+        """`encode` for one token of every continuation (ids, and their places in the text, B T) behind a cache: the
+        rows, N C.
 
-        Ids and positions are the engine's own and are not checked; `mask` is additive, B 1 T S.
+        Ids and places are the engine's own and are not checked; `mask` is additive, B 1 T S.
         """
-        batch, length = ids.shape
-        layout = Layout.full(batch, length, mask=mask, distance=cache.distances(positions))
+        layout = Layout.full(*ids.shape, mask=mask)
+        positions = self.positions(places.reshape(-1), layout)
+        layout = replace(layout, distance=cache.distances(layout.unpack(positions)))
         context = Context(layout, cache=cache)
         if source is not None:
             context.cross = Context(layout, source)
-        x = self.embeddings(ids.reshape(-1), None, positions.reshape(-1))  # N C
+        x = self.embeddings(ids.reshape(-1), None, positions)  # N C
         x = self.run_layers(x, context)
-        cache.length += length
+        cache.length += layout.length
         return x
 
     def finished(self, rows: Tensor, context: Context) -> BodyOutput:

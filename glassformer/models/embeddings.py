@@ -27,7 +27,8 @@ class Embeddings(nn.Module):
     @property
     def position_count(self) -> int | None:
         """How many positions have a vector; None where nothing limits them."""
-        return self.position_embeddings.num_embeddings
+        table = getattr(self, "position_embeddings", None)
+        return None if table is None else table.num_embeddings
 
     def check(
         self,

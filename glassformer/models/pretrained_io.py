@@ -52,7 +52,7 @@ class ModelType(type):
     """Makes models; while a checkpoint without some head is loaded, only the head is really made."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not (cls.is_body and _bodies_are_hollow.get()):
+        if not (getattr(cls, "is_body", False) and _bodies_are_hollow.get()):
             return super().__call__(*args, **kwargs)
         with torch.device("meta"), Unfilled():
             return super().__call__(*args, **kwargs)
@@ -61,7 +61,7 @@ class ModelType(type):
 class PretrainedIO(nn.Module, metaclass=ModelType):
     """A model that is read from a Hugging Face checkpoint folder and written into one."""
 
-    is_body: ClassVar[bool] = False
+    is_body: ClassVar[bool]  # `Body` says so, whichever of the two classes is named first
 
     def __init__(self) -> None:
         super().__init__()

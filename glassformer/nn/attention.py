@@ -75,8 +75,17 @@ def attend(
 
 
 def added(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """What two tensors add to the scores."""
-    return bias if mask is None else mask if bias is None else mask + bias
+    """What two tensors add to the scores; never -inf, so that a query that sees nothing has finite weights too."""
+    if mask is None or bias is None:
+        return bias if mask is None else mask
+    return (mask + bias).clamp(min=torch.finfo(mask.dtype).min)
+
+
+def bias_of(bias: Tensor | None, heads: Sequence[int] | None) -> Tensor | None:
+    """The part of a bias (broadcast to B H T S) that belongs to some heads; None is all of them."""
+    if bias is None or heads is None or bias.dim() < 3 or bias.shape[-3] == 1:
+        return bias
+    return bias[..., heads, :, :]
 
 
 def part_of(bias: Tensor | None, here: Run, there: Run) -> Tensor | None:
@@ -172,8 +181,7 @@ class AttentionInputs(NamedTuple):
         """
         q, k, bias, mask = self.q, self.k, self.bias, self.head_mask
         if self.score_bias is None:
-            q, k = q[:, heads], k[:, heads]  # both have their heads in dimension 1
-            bias = bias if bias is None or bias.dim() < 3 or bias.shape[-3] == 1 else bias[..., heads, :, :]
+            q, k, bias = q[:, heads], k[:, heads], bias_of(bias, heads)  # q and k have their heads in dimension 1
         found = weigh(q, k, self.layout, self.source, self.scale, bias, self.score_bias)
         found = found if self.score_bias is None else found[:, heads]
         return found if mask is None else found * (mask if mask.shape[1] == 1 else mask[:, heads])
@@ -218,6 +226,7 @@ class SelfAttention(ContextModule):
     """Queries, keys and values of all heads; self-attention, or cross-attention when the context has a source."""
 
     crosses = True
+    heads: list[int] | None = None  # those that pruning left, numbered as in the unpruned model; None: all
     fused: Linear | None = None  # queries, keys and values in one product, where weights are prepared: see prepared.py
 
     def __init__(
@@ -260,11 +269,12 @@ class SelfAttention(ContextModule):
             read = source.layout
             q = self.split_heads(self.query(x))  # N H D
             k, v = self.source_keys_and_values(source.rows, read, context.cache)
+        bias = bias_of(context.bias, self.heads)
         score_bias = None if self.position_embedding_type == "absolute" else self.relative_scores_in(layout)
         watch = observer.get()
         if watch is not None:
             head_mask = context.head_mask
-            watch(self, AttentionInputs(q, k, v, layout, read, self.scale, context.bias, score_bias, head_mask))
+            watch(self, AttentionInputs(q, k, v, layout, read, self.scale, bias, score_bias, head_mask))
         y, context.weights = attend(
             q,
             k,
@@ -272,7 +282,7 @@ class SelfAttention(ContextModule):
             layout,
             read,
             scale=self.scale,
-            bias=context.bias,
+            bias=bias,
             score_bias=score_bias,
             head_mask=context.head_mask,
             dropout=self.dropout.p if self.training else 0.0,
@@ -303,16 +313,12 @@ class SelfAttention(ContextModule):
         """How the distance between two positions speaks for their attention (Shaw et al. 2018, Huang et al. 2020)."""
 
         def relative_scores(q: Tensor, k: Tensor) -> Tensor:
-            queries, keys = q.shape[-2], k.shape[-2]
-            if layout.distance is not None:
-                distance = layout.distance  # B T S
-            elif keys > self.max_position_embeddings:
+            keys = k.shape[-2]
+            if layout.distance is None and keys > self.max_position_embeddings:
                 raise InputError(
                     f"{keys} positions are more than max_position_embeddings {self.max_position_embeddings}"
                 )
-            else:  # the queries are the last positions of the keys' sequence: with a past there are fewer of them
-                last = torch.arange(keys - queries, keys, device=q.device)[:, None]
-                distance = (last - torch.arange(keys, device=q.device))[None]  # 1 T S
+            distance = layout.distances(q.shape[-2], keys, q.device)  # B T S
             embedding = self.distance_embedding(distance + self.max_position_embeddings - 1).to(q.dtype)
             embedding = embedding.expand(q.shape[0], -1, -1, -1)  # B T S D
             scores = torch.einsum("bhtd,btsd->bhts", q, embedding)
@@ -355,6 +361,8 @@ def prune_attention(attention: nn.Module, heads: set[int]) -> None:
     for name in ("query", "key", "value"):
         setattr(inner, name, keep_features(getattr(inner, name), index, dim=0))
     outer.dense = keep_features(outer.dense, index, dim=1)
+    present = inner.heads or range(inner.num_attention_heads)
+    inner.heads = [present[slot] for slot in keep]
     inner.num_attention_heads = len(keep)
     inner.all_head_size = len(keep) * size
     attention.pruned_heads = attention.pruned_heads | heads

@@ -68,6 +68,13 @@ class Context:
             context.cross = cls(context.layout.with_mask(None), read)
         return context
 
+    @property
+    def past(self) -> int:
+        """Of a pass: how many tokens of each sequence its cache holds already."""
+        if isinstance(self.cache, Cache):
+            return self.cache.length
+        return 0 if self.cache is None else self.cache[0][0].shape[2]
+
     def at(self, layer: int) -> Context:
         """The context of one layer."""
         own = of_source = None

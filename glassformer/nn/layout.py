@@ -116,6 +116,16 @@ class Layout:
         flat = fill.expand(self.batch * self.length, *rows.shape[1:]).contiguous()  # a compiler may write into it
         return flat.index_copy(0, self.index, rows).reshape(shape)
 
+    def distances(self, queries: int, keys: int, device: torch.device) -> Tensor:
+        """How far each query stands behind each key: B T S, or 1 T S where all sequences are alike.
+
+        Without a `distance` of its own, the queries are the last of the columns that hold the keys.
+        """
+        if self.distance is not None:
+            return self.distance
+        columns = torch.arange(keys, device=device)
+        return (columns[keys - queries :, None] - columns)[None]
+
     def heads(self, rows: Tensor) -> Tensor:
         """N H D -> B H T D, the form in which keys and values are kept between calls."""
         return self.unpack(rows).transpose(1, 2)

@@ -21,3 +21,6 @@ class LayerNorm(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self.gamma)}, eps={self.eps}"
+
+
+NORMS = (nn.LayerNorm, nn.RMSNorm, LayerNorm)

@@ -99,8 +99,9 @@ class TextEncodingMixin:
 
 
 def max_positions(model: PreTrainedModel) -> int | None:
-    """The number of positions of a model, None if it has no limit."""
-    return getattr(model.config, "max_position_embeddings", None)
+    """The number of tokens that a model, or its encoder, reads at once; None if it has no limit."""
+    body = model.encoder if model.config.is_encoder_decoder else model.base_model
+    return body.max_length
 
 
 def smallest(*limits: int | None) -> int:

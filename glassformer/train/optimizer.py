@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError, suggests
-from ..nn.norm import LayerNorm
+from ..nn.norm import NORMS
 
 LAYER = re.compile(r"(?:^|\.)(?:encoder|decoder)\.layer\.\d+\.")
 EMBEDDINGS = re.compile(r"(?:^|\.)embeddings\.")
@@ -76,7 +76,7 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """A model's trainable parameters in groups for an optimizer; frozen parameters are left out.
 
-    Biases and LayerNorm have no weight decay. With `layer_decay` below 1, learning rates fall towards the input: `lr`
+    Biases and norms have no weight decay. With `layer_decay` below 1, learning rates fall towards the input: `lr`
     for the head, `lr * layer_decay` for the last layer, `lr * layer_decay ** 2` for the one below, ..., and the lowest
     for the embeddings.
 
@@ -87,7 +87,7 @@ def parameter_groups(
     norms = {
         f"{prefix}.{name}".lstrip(".")
         for prefix, module in model.named_modules()
-        if isinstance(module, (nn.LayerNorm, LayerNorm))
+        if isinstance(module, NORMS)
         for name, _ in module.named_parameters(recurse=False)
     }
     trainable = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}

@@ -391,3 +391,11 @@ def test_all_fields_are_shown_before_anything_is_chosen(capsys):
     assert code == 0, err
     for name in (*names_of(Recipe), *names_of(DataSettings), *names_of(TrainSettings)):
         assert re.search(rf"^(# )?\[?{name}\b", out, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("model, tokens", [("bert", "wordpiece"), ("distilbert", "wordpiece"), ("gpt2", "bpe")])
+def test_a_new_model_has_the_tokenizer_of_its_kind_unless_another_is_given(here, model, tokens):
+    values = {name: value for name, value in read_recipe(Path("recipe.toml")).items() if name != "tokenizer"}
+    values["model"] = f"new:{model}"
+    assert make_recipe(values).tokenizer == f"new:{tokens}"
+    assert make_recipe({**values, "tokenizer": "new:words"}).tokenizer == "new:words"

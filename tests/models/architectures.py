@@ -12,6 +12,8 @@ import glassformer
 from glassformer import PreTrainedModel
 from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
+from .references import Reference, Transformers
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -24,7 +26,8 @@ class Architecture:
     decoder_fields: dict[str, Any] | None  # what makes the tiny config a decoder, if there is one
     decoder: type[PreTrainedModel] | None
     published: tuple[PretrainedConfig, int]  # a published size and its number of parameters
-    reference_only: dict[str, Any]  # arguments with which transformers loads the same computation
+    reference: Reference  # what computes the same numbers
+    plain_scores: bool  # whether queries and keys alone determine the weights of attention
     call: dict[str, Any]  # arguments that keep a forward to what every version returns alike
 
 
@@ -69,7 +72,8 @@ BERT = Architecture(
     decoder_fields={"is_decoder": True},
     decoder=glassformer.BertLMHeadModel,
     published=(glassformer.BertConfig(), 109_482_240),
-    reference_only={"attn_implementation": "eager"},
+    reference=Transformers({"attn_implementation": "eager"}),
+    plain_scores=True,
     call={},
 )
 
@@ -100,7 +104,8 @@ GPT2 = Architecture(
     decoder_fields={},
     decoder=glassformer.GPT2LMHeadModel,
     published=(glassformer.GPT2Config(), 124_439_808),
-    reference_only={"attn_implementation": "eager"},
+    reference=Transformers({"attn_implementation": "eager"}),
+    plain_scores=True,
     call={"use_cache": False},
 )
 
@@ -129,7 +134,8 @@ OPENAI_GPT = Architecture(
     decoder_fields={},
     decoder=glassformer.OpenAIGPTLMHeadModel,
     published=(glassformer.OpenAIGPTConfig(), 116_534_784),
-    reference_only={},
+    reference=Transformers(),
+    plain_scores=True,
     call={},
 )
 
@@ -163,7 +169,8 @@ DISTILBERT = Architecture(
     decoder_fields=None,
     decoder=None,
     published=(glassformer.DistilBertConfig(), 66_362_880),
-    reference_only={"attn_implementation": "eager"},
+    reference=Transformers({"attn_implementation": "eager"}),
+    plain_scores=True,
     call={},
 )
 

@@ -11,10 +11,16 @@ from glassformer import (
     BertLMHeadModel,
     BertModel,
     BertPreTrainedModel,
+    GPT2LMHeadModel,
+    GPT2Model,
+    InputError,
     WeightsError,
 )
+from glassformer.models.bert_layers import BertEncoder
+from glassformer.tasks.truncation import max_positions
+from glassformer.train.optimizer import parameter_groups
 
-from .architectures import tiny_bert, tokens
+from .architectures import tiny_bert, tiny_gpt2, tokens
 
 
 class Tagger(BertPreTrainedModel):
@@ -91,3 +97,128 @@ def test_a_decoder_that_is_none_is_told_once(folder, caplog):
         assert "cls.predictions" in make().untrained
         assert sum("sees the words it should predict" in each for each in caplog.messages) == 1
         caplog.clear()
+
+
+class ShiftedModel(GPT2Model):
+    """A body whose positions count from 2, as those of RoBERTa do."""
+
+    def positions(self, places, layout):
+        return places + 2
+
+    @property
+    def max_length(self):
+        return self.config.max_position_embeddings - 2
+
+
+class ShiftedLMHeadModel(GPT2LMHeadModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.transformer = ShiftedModel(self.config)
+        self.post_init()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"use_cache": False}], ids=["greedy", "beams", "uncached"])
+def test_positions_that_do_not_count_from_zero(settings):
+    torch.manual_seed(0)
+    plain = GPT2LMHeadModel(tiny_gpt2()).double().eval()
+    shifted = ShiftedLMHeadModel(tiny_gpt2(max_position_embeddings=42)).double().eval()
+    weights, table = plain.state_dict(), "transformer.embeddings.position_embeddings.weight"
+    shifted.load_state_dict({**weights, table: torch.cat((torch.randn(2, 48), weights[table]))})
+    ids, mask = tokens(3, 6), torch.tensor([[1] * 6, [1] * 4 + [0] * 2, [0] + [1] * 5])
+    assert torch.equal(shifted(ids, attention_mask=mask).logits, plain(ids, attention_mask=mask).logits)
+    settings = {"attention_mask": mask, "max_new_tokens": 8, "eos_token_id": 59, **settings}
+    assert torch.equal(shifted.generate(ids, **settings), plain.generate(ids, **settings))
+    assert max_positions(shifted) == max_positions(plain) == 40
+    with pytest.raises(InputError, match="41 positions"):
+        shifted(tokens(1, 41))
+
+
+class NarrowModel(BertModel):
+    """A body that adds to its scores by distance (Press et al. 2022), and has neither positions nor a limit of them."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        del self.embeddings.position_embeddings
+        self.embeddings.position_embedding_type = "none"
+
+    max_length = None
+
+    def run_layers(self, x, context):
+        length = context.layout.length
+        distances = context.layout.distances(length, context.past + length, x.device)
+        context.bias = (-torch.tensor([1.0, 0.5, 0.25, 0.1])[:, None, None] * distances[:, None].abs()).to(x.dtype)
+        return super().run_layers(x, context)
+
+
+@torch.no_grad()
+def test_a_bias_by_distance(tmp_path):
+    """It belongs to heads, so pruning must take the right ones; it goes with padding, a past and any way to attend."""
+    torch.manual_seed(0)
+    model = NarrowModel(tiny_bert(is_decoder=True)).double().eval()
+    assert model.embeddings.position_count is None
+    ids, mask = tokens(3, 50), torch.ones(3, 50).long()
+    mask[1, 20:], mask[2, 45:] = 0, 0
+    whole = model(ids, attention_mask=mask).last_hidden_state
+    for row, length in enumerate((50, 20, 45)):
+        torch.testing.assert_close(model(ids[row : row + 1, :length]).last_hidden_state[0], whole[row, :length])
+    first = model(ids[:, :10], use_cache=True)
+    rest = model(ids[:, 10:], attention_mask=mask, past_key_values=first.past_key_values)
+    torch.testing.assert_close(rest.last_hidden_state[mask[:, 10:] == 1], whole[:, 10:][mask[:, 10:] == 1])
+    kept = torch.tensor([0.0, 1.0, 0.0, 1.0]).expand(3, 4)
+    masked = model(ids, attention_mask=mask, head_mask=kept).last_hidden_state
+    model.prune_heads({layer: [0, 2] for layer in range(3)})
+    assert not torch.allclose(masked[0], whole[0])
+    torch.testing.assert_close(model(ids, attention_mask=mask).last_hidden_state[mask == 1], masked[mask == 1])
+    with model.capture(True) as seen:
+        told = model(ids, attention_mask=mask, output_attentions=True).attentions
+    for layer, weights in enumerate(told):
+        torch.testing.assert_close(seen.attention[layer], weights)
+    model.prune_heads({0: [1], 1: [3]})
+    assert [layer.attention.self.heads for layer in model.layers] == [[3], [1], [1, 3]]
+    assert model(ids, attention_mask=mask).last_hidden_state.isfinite().all()
+
+
+class NormedEncoder(BertEncoder):
+    """A stack that ends in a normalisation of another kind and name than most."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.norm = nn.RMSNorm(config.hidden_size)
+
+    def finish(self, x):
+        return self.norm(x)
+
+
+class RMSNormModel(BertModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.encoder = NormedEncoder(self.config)
+
+
+@torch.no_grad()
+def test_the_end_of_a_stack_is_captured_whatever_it_is_called():
+    model = RMSNormModel(tiny_bert()).eval()
+    with model.capture(hidden=[-1]) as seen:
+        out = model(tokens(2, 5), output_hidden_states=True)
+    assert torch.equal(seen.hidden[3], out.hidden_states[-1])
+    assert torch.equal(seen.hidden[3], out.last_hidden_state)
+
+
+def test_an_rms_norm_is_initialised_and_does_not_decay():
+    model = RMSNormModel(tiny_bert())
+    model.encoder.norm.weight.data.fill_(0.3)
+    model._init_weights(model.encoder.norm)
+    assert torch.equal(model.encoder.norm.weight, torch.ones(48))
+    others = next(group for group in parameter_groups(model, 1.0, 0.01) if not group["weight_decay"])
+    assert "encoder.norm.weight" in others["names"]
+
+
+def test_only_a_new_head_is_made_when_it_is_loaded(folder, monkeypatch):
+    """The body's weights come from the file: to initialise them first would take longer than to read them."""
+    made = []
+    monkeypatch.setattr(BertModel, "post_init", lambda body: made.extend(each.is_meta for each in body.parameters()))
+    model = BertForSequenceClassification.from_pretrained(folder)
+    assert made and all(made)
+    assert model.load_report.initialised == ["classifier"]
+    assert not any(parameter.is_meta for parameter in model.parameters())

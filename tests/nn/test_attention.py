@@ -124,3 +124,20 @@ def test_dropout_leaves_out_the_asked_share_of_weights():
     kept = some != 0
     assert kept.double().mean().item() == pytest.approx(0.75, abs=0.01)
     torch.testing.assert_close(some[kept], whole[kept] / 0.75, rtol=1e-4, atol=1e-7)
+
+
+def test_a_mask_and_a_bias_never_add_up_to_infinity():
+    """A query that sees nothing, such as a padded one, would have weights that are no numbers."""
+    layout = Layout.full(1, 2, mask=torch.full((1, 1, 2, 2), torch.finfo(torch.float16).min, dtype=torch.float16))
+    q = k = v = torch.ones(2, H, D, dtype=torch.float16)
+    bias = torch.full((2, 2), -1000.0, dtype=torch.float16)
+    for want_weights in (False, True):
+        y, _ = attend(q, k, v, layout, bias=bias, want_weights=want_weights)
+        assert y.isfinite().all()
+
+
+def test_distances_are_those_of_the_layout_or_of_columns():
+    device = torch.device("cpu")
+    assert Layout.full(2, 2).distances(2, 4, device).tolist() == [[[2, 1, 0, -1], [3, 2, 1, 0]]]
+    own = torch.arange(8).view(2, 1, 4)
+    assert Layout.full(2, 1, distance=own).distances(1, 4, device) is own

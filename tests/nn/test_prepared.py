@@ -62,6 +62,17 @@ def test_a_twin_computes_the_same_with_one_product_for_queries_keys_and_values(m
     assert {id(p) for p in twin.parameters()} == {id(p) for p in model.parameters()}
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("without", [("query", "key", "value"), ("key",)], ids=["none has a bias", "some have"])
+def test_a_twin_of_an_attention_without_biases(without):
+    model = bert()
+    for layer in model.layers:
+        for name in without:
+            getattr(layer.attention.self, name).bias = None
+    given = ids()
+    assert torch.allclose(prepared(model)(given).logits, model(given).logits, atol=1e-5)
+
+
 def test_a_twin_is_made_once():
     model = gpt2()
     with torch.no_grad():

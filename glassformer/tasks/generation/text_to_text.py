@@ -140,8 +140,8 @@ class TextToText(GenerationTask):
             raise InputError(f"target must be a text, got {describe(target)}")
         special = {"add_special_tokens": False, "split_special_tokens": self.options.split_special_tokens}
         ids = [*self.target_tokenizer.encode(target, **special), self.eos_id]
-        most = self.model.config.max_position_embeddings
-        if len(ids) <= most:
+        most = self.model.decoder.max_length
+        if most is None or len(ids) <= most:
             return ids
         if not self.options.truncation:
             option = spelt("option", "truncation", True)
@@ -166,7 +166,8 @@ class TextToText(GenerationTask):
         is_requested = not self.options.settings.keys().isdisjoint(lengths)
         known = (getattr(config, name) for config in (settings, self.model.generation_config) for name in lengths)
         if not is_requested and not any(known):
-            settings.max_new_tokens = min(MAX_NEW_TOKENS, self.model.config.max_position_embeddings - 1)
+            limit = self.model.decoder.max_length
+            settings.max_new_tokens = MAX_NEW_TOKENS if limit is None else min(MAX_NEW_TOKENS, limit - 1)
         if settings.pad_token_id is None and self.model.generation_config.pad_token_id is None:
             settings.pad_token_id = self.eos_id  # padding is removed from answers, whatever its id
         return settings

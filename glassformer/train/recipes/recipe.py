@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError, InputError, meant_by
+from ...registry import ARCHITECTURES
 from ...tasks.task_options import check_at_least
 from ...tasks.task_registry import full_name
 from ...text.base.encoding_options import between, check_whole_number, one_of
@@ -52,7 +53,16 @@ if TYPE_CHECKING:
 
 NEW = "new:"
 NEW_TOKENIZERS = ("new:wordpiece", "new:bpe", "new:characters", "new:words")
-USUAL_TOKENIZERS = {"new:bert": "new:wordpiece", "new:distilbert": "new:wordpiece", "new:gpt2": "new:bpe"}
+NEW_TOKENIZER_OF = {
+    "BertTokenizer": "new:wordpiece",
+    "DistilBertTokenizer": "new:wordpiece",
+    "GPT2Tokenizer": "new:bpe",
+}
+USUAL_TOKENIZERS = {  # of new models: the kind that their published checkpoints have
+    NEW + each.model_type: NEW_TOKENIZER_OF[each.tokenizer]
+    for each in ARCHITECTURES.values()
+    if each.tokenizer in NEW_TOKENIZER_OF
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,64 @@
+"""What an architecture is compared with: its class in transformers, or plain torch that reads the same files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from glassformer.checkpoints.files import read_json
+from glassformer.checkpoints.pretrained_config import PretrainedConfig
+
+
+class Reference(Protocol):
+    """Models that are called like ours and return what ours return; `name` is that of our class."""
+
+    def load(self, name: str, folder: Path) -> nn.Module:
+        """The model of a folder that we wrote, in float64. No weight may be missing, and none left over."""
+
+    def save_new(self, name: str, config: PretrainedConfig, folder: Path) -> nn.Module:
+        """A model with random weights, written into a folder as its own library writes it."""
+
+
+@dataclass(frozen=True)
+class Transformers:
+    """The class of the same name in transformers."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # with which it computes what ours computes
+
+    def load(self, name: str, folder: Path) -> nn.Module:
+        kind = getattr(pytest.importorskip("transformers"), name)
+        model, info = kind.from_pretrained(folder, dtype=torch.float64, output_loading_info=True, **self.arguments)
+        assert not info["missing_keys"], (name, info)
+        assert not info["unexpected_keys"], (name, info)
+        return model.eval()
+
+    def save_new(self, name: str, config: PretrainedConfig, folder: Path) -> nn.Module:
+        transformers = pytest.importorskip("transformers")
+        model = getattr(transformers, name)(getattr(transformers, type(config).__name__)(**config.to_diff_dict()))
+        model.save_pretrained(folder)
+        return model.eval()
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Modules of the test itself, whose parameters are named as in the files; each is made from a config.json."""
+
+    classes: Mapping[str, Callable[[dict[str, Any]], nn.Module]]  # the name of our class -> the plain one
+
+    def load(self, name: str, folder: Path) -> nn.Module:
+        model = self.classes[name](read_json(folder / "config.json")).double()
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+        return model.eval()
+
+    def save_new(self, name: str, config: PretrainedConfig, folder: Path) -> nn.Module:
+        model = self.classes[name](config.to_dict())
+        config.save_pretrained(folder)
+        save_file(model.state_dict(), folder / "model.safetensors")
+        return model.eval()
