@@ -17,7 +17,7 @@ SELF, CROSS = "attention", "crossattention"  # the names of a layer's attentions
 
 
 def layers_of(model: PreTrainedModel) -> list[nn.Module]:
-    """All layers, numbered through: those of an encoder, then those of a decoder."""
+    """All layers, numbered consecutively: those of an encoder, then those of a decoder."""
     return list(model.layers)
 
 
@@ -82,7 +82,7 @@ def heads_by_layer(model: PreTrainedModel, requested: Heads, kind: str = SELF) -
 
 
 def modules_of(model: PreTrainedModel) -> dict[str, nn.Module]:
-    """Every module by name: those of the body as they stand in the body, those of a head as they stand in the model."""
+    """Every module by name: those of the body by their names in the body, others by those in the model."""
     body, prefix = model.base_model, f"{model.base_model_prefix}."
     named = {name: part for name, part in body.named_modules() if name}
     for name, part in model.named_modules():
@@ -92,7 +92,7 @@ def modules_of(model: PreTrainedModel) -> dict[str, nn.Module]:
 
 
 def matching(model: PreTrainedModel, patterns: Iterable[str] | str) -> dict[str, nn.Module]:
-    """The modules that names or patterns mean: `encoder.layer.*.output` has one for each layer, `*` alone is all."""
+    """The modules that match names or patterns: `encoder.layer.*.output` has one for each layer, `*` alone is all."""
     named, found, prefix = modules_of(model), {}, f"{model.base_model_prefix}."
     for given in [patterns] if isinstance(patterns, str) else patterns:
         pattern = given if given in named else given.removeprefix(prefix)

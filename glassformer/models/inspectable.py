@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..explain.addressing import Heads
-    from ..explain.capture import Seen
+    from ..explain.capture import CapturedActivations
     from ..explain.patch import Change, Factors
 
 
@@ -23,7 +23,7 @@ class Inspectable:
         queries: bool = False,
         hidden: Iterable[int] | bool = (),
         modules: Iterable[str] = (),
-    ) -> AbstractContextManager[Seen]:
+    ) -> AbstractContextManager[CapturedActivations]:
         """See what was asked for in the runs inside a `with`; all else stays fused. See `explain.capture.capture`."""
         from ..explain.capture import capture
 

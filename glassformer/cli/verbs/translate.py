@@ -96,11 +96,11 @@ def check_outputs(page: Path | None, picture: Path | None, heads: str | None) ->
         checked_path(picture)
         pyplot()
     if heads is not None:
-        from ...explain.analysis.alignment import checked
+        from ...explain.analysis.alignment import check_kind
 
         if picture is None:
             raise InputError("--heads selects what --picture shows: give --picture too")
-        checked(heads)
+        check_kind(heads)
 
 
 def rows_of(texts: tuple[str, ...], input: str) -> Iterable[dict[str, str]]:

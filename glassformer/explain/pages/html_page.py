@@ -34,8 +34,8 @@ def html_page(
     """A complete page; `title`, `body` and `language` are HTML already. `images` is where pictures may come from."""
     policy = {
         "default-src": "'none'",
-        "style-src": f"'{hash_of(style)}'",
-        "script-src": f"'{hash_of(script)}'" if script else "",
+        "style-src": f"'{csp_hash(style)}'",
+        "script-src": f"'{csp_hash(script)}'" if script else "",
         "img-src": images,
         "base-uri": "'none'",
         "form-action": "'none'",
@@ -51,7 +51,7 @@ def html_page(
     )
 
 
-def hash_of(code: str) -> str:
+def csp_hash(code: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 
