@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-FRAME, RULE = "│╰╯ ", {*"─-"}  # what a box is drawn with, and what stands between its parts
+FRAME, RULE = "│╰╯ ", {*"─-"}  # characters of a box, and of the lines between its parts
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -29,13 +29,13 @@ def read_arguments(function: Callable[..., Any], verb: str, arguments: Sequence[
     output = io.StringIO()
     try:
         with contextlib.redirect_stderr(output):
-            found = tyro.cli(call, prog=f"glass {verb}", args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
+            parsed = tyro.cli(call, prog=f"glass {verb}", args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
     except SystemExit as stop:
         if not stop.code:
             return None
         raise UsageError(f"{message_in(output.getvalue())}; glass {verb} --help explains it") from None
     sys.stderr.write(output.getvalue())
-    return found
+    return parsed
 
 
 def message_in(box: str) -> str:
