@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import generation_engines as engines
 import numpy as np
-import writers
 from workers import BEFORE, Worker
 
 THREADS = 2
@@ -106,7 +106,7 @@ def memory(entry: str) -> float:
 
 
 def run_probe(name: str, folder: Path) -> None:
-    write = writers.load(name, folder, THREADS)
+    write = engines.load(name, folder, THREADS)
     write(prompts_of(Work([32], 1)), 1, 1)
     at = time.time()
     times = []
@@ -152,7 +152,7 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engines", nargs="+", default=list(writers.NAMES), choices=writers.NAMES)
+    parser.add_argument("--engines", nargs="+", default=list(engines.NAMES), choices=engines.NAMES)
     parser.add_argument("--cases", nargs="+", default=[*CASES, *GROWTH], choices=[*CASES, *GROWTH, "none"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, measured as one more engine")
@@ -166,17 +166,17 @@ def main() -> None:
         return
 
     os.environ["HF_HUB_OFFLINE"] = "1"
-    names = [name for name in writers.NAMES if name in {*arguments.engines, "glassformer"}]
+    names = [name for name in engines.NAMES if name in {*arguments.engines, "glassformer"}]
     if arguments.before:
         names.insert(1, BEFORE)
     results = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_model(folder)
-        writers.convert_to_ctranslate2(folder, folder / "ctranslate2")
+        engines.convert_to_ctranslate2(folder, folder / "ctranslate2")
         ready = {
             name: Worker(
-                writers.load,
+                engines.load,
                 name,
                 folder,
                 THREADS,

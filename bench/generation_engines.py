@@ -1,4 +1,4 @@
-"""The engines that write, behind one call: prompts in, new tokens out. All get the weights of one checkpoint folder."""
+"""The generators that are measured, with one signature: prompts in, new tokens out. All load the same weights."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from workers import BEFORE
 
 # prompts, number of new tokens, beams -> new tokens of each prompt
-Write = Callable[[list[list[int]], int, int], list[list[int]]]
+Generate = Callable[[list[list[int]], int, int], list[list[int]]]
 
 NAMES = ("glassformer", "transformers", "ctranslate2", "glassformer int8", "ctranslate2 int8")
 
 
-def load(name: str, folder: Path, threads: int) -> Write:
+def load(name: str, folder: Path, threads: int) -> Generate:
     kind, _, precision = name.partition(" ")
     precision = precision or "float32"
     return {
@@ -25,7 +25,7 @@ def load(name: str, folder: Path, threads: int) -> Write:
     }[kind](folder, threads, precision)
 
 
-def load_glassformer(folder: Path, threads: int, precision: str) -> Write:
+def load_glassformer(folder: Path, threads: int, precision: str) -> Generate:
     import torch
 
     from glassformer import GPT2LMHeadModel, quantize
@@ -34,24 +34,24 @@ def load_glassformer(folder: Path, threads: int, precision: str) -> Write:
     model = GPT2LMHeadModel.from_pretrained(folder)
     if precision == "int8":
         quantize(model)
-    return torch_writer(model)
+    return torch_generator(model)
 
 
-def load_transformers(folder: Path, threads: int, precision: str) -> Write:
+def load_transformers(folder: Path, threads: int, precision: str) -> Generate:
     import torch
     from transformers import GPT2LMHeadModel
 
     torch.set_num_threads(threads)
     model = GPT2LMHeadModel.from_pretrained(folder, attn_implementation="sdpa").eval()
     model.generation_config.eos_token_id = None
-    return torch_writer(model)
+    return torch_generator(model)
 
 
-def torch_writer(model) -> Write:
+def torch_generator(model) -> Generate:
     import torch
 
-    def write(prompts: list[list[int]], count: int, beams: int) -> list[list[int]]:
-        longest = max(map(len, prompts))  # padded on the left, as transformers needs it
+    def generate(prompts: list[list[int]], count: int, beams: int) -> list[list[int]]:
+        longest = max(map(len, prompts))  # left-padded, as transformers needs it
         ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts])
         mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
         out = model.generate(
@@ -59,10 +59,10 @@ def torch_writer(model) -> Write:
         )
         return out[:, longest:].tolist()
 
-    return write
+    return generate
 
 
-def load_ctranslate2(folder: Path, threads: int, precision: str) -> Write:
+def load_ctranslate2(folder: Path, threads: int, precision: str) -> Generate:
     import ctranslate2
 
     converted = folder / "ctranslate2"
@@ -70,7 +70,7 @@ def load_ctranslate2(folder: Path, threads: int, precision: str) -> Write:
         convert_to_ctranslate2(folder, converted)
     generator = ctranslate2.Generator(str(converted), device="cpu", intra_threads=threads, compute_type=precision)
 
-    def write(prompts: list[list[int]], count: int, beams: int) -> list[list[int]]:
+    def generate(prompts: list[list[int]], count: int, beams: int) -> list[list[int]]:
         results = generator.generate_batch(
             [[f"[{token}]" for token in prompt] for prompt in prompts],
             max_length=count,
@@ -81,7 +81,7 @@ def load_ctranslate2(folder: Path, threads: int, precision: str) -> Write:
         )
         return [result.sequences_ids[0] for result in results]
 
-    return write
+    return generate
 
 
 def convert_to_ctranslate2(folder: Path, converted: Path) -> None:
