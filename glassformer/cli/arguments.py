@@ -8,7 +8,10 @@ import io
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+
+from ..errors import InputError
 
 FRAME, RULE = "│╰╯ ", {*"─-"}  # characters of a box, and of the lines between its parts
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -61,3 +64,9 @@ def message_in(box: str) -> str:
     close = next((lines[1] for lines in others if lines and lines[0] == "Perhaps you meant:"), "")
     message = " ".join(first).rstrip(".")
     return message[:1].lower() + message[1:] + (f", did you mean {close}?" if close else "")
+
+
+def check_page_path(option: str, path: Path) -> None:
+    """Raise if a page cannot be written to `path`."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"{option} {path}: name a page such as page.html in a folder that exists")

@@ -161,7 +161,7 @@ def notes_on_stderr() -> Iterator[None]:
 
 
 class Notes(logging.Handler):
-    """Log records as notes; finds standard error anew each time, because it may have been redirected.
+    """Log records as notes; looks up standard error each time, since it may be redirected.
 
     Of several processes that torchrun started, only the first one prints them.
     """

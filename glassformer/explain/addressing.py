@@ -16,15 +16,10 @@ Heads = bool | Iterable[int] | Mapping[int, Any] | None  # all, these layers, or
 SELF, CROSS = "attention", "crossattention"  # the names of a layer's attentions
 
 
-def layers_of(model: PreTrainedModel) -> list[nn.Module]:
-    """All layers, numbered consecutively: those of an encoder, then those of a decoder."""
-    return list(model.layers)
-
-
 def layer_names(model: PreTrainedModel) -> list[str]:
     """The names of the layers: "encoder.layer.0", ..., and "decoder.layer.0", ... where there is a decoder."""
     names = {id(part): name for name, part in model.base_model.named_modules()}
-    return [names[id(layer)] for layer in layers_of(model)]
+    return [names[id(layer)] for layer in model.layers]
 
 
 def attention_of(model: PreTrainedModel, layer: int, kind: str = SELF) -> nn.Module:
@@ -37,7 +32,7 @@ def attention_of(model: PreTrainedModel, layer: int, kind: str = SELF) -> nn.Mod
 
 def crossing_layers(model: PreTrainedModel) -> list[int]:
     """The layers with a cross-attention."""
-    return [i for i, layer in enumerate(layers_of(model)) if hasattr(layer, CROSS)]
+    return [i for i, layer in enumerate(model.layers) if hasattr(layer, CROSS)]
 
 
 def heads_of(attention: nn.Module) -> list[int]:
@@ -62,7 +57,7 @@ def slots_of(attention: nn.Module, heads: Iterable[int] | int | bool | None) -> 
 
 def heads_by_layer(model: PreTrainedModel, requested: Heads, kind: str = SELF) -> dict[int, list[int]]:
     """A request as {layer: slots}: True is all, a list names layers, a mapping names heads of layers."""
-    count = len(layers_of(model))
+    count = len(model.layers)
     if requested is None or requested is False:
         return {}
     if not count:

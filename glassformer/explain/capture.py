@@ -26,7 +26,6 @@ from .addressing import (
     crossing_layers,
     heads_by_layer,
     layer_names,
-    layers_of,
     matching,
 )
 
@@ -159,7 +158,7 @@ def record_attention(layer: int, slots: list[int], weights: dict, vectors: tuple
 
 
 def hidden_indices(model: PreTrainedModel, hidden: Iterable[int] | int | bool) -> list[int]:
-    count = len(layers_of(model))
+    count = len(model.layers)
     if isinstance(hidden, bool):
         hidden = range(count + 1) if hidden else ()
     requested = [hidden] if isinstance(hidden, int) else list(hidden or ())
@@ -173,7 +172,7 @@ def hidden_indices(model: PreTrainedModel, hidden: Iterable[int] | int | bool) -
 
 def record_hidden(model: PreTrainedModel, index: int, captured: CapturedActivations) -> Callable[[], None]:
     """Record the vectors before layer `index`, or after all layers."""
-    layers = layers_of(model)
+    layers = model.layers
     if index < len(layers):
 
         def before_layer(_: nn.Module, inputs: tuple) -> None:
@@ -206,7 +205,7 @@ def record_layouts(model: PreTrainedModel, layouts: Layouts) -> Callable[[], Non
     """Record the layouts of every stack, as its first layer receives them."""
     undo = ExitStack()
     firsts: dict[str, nn.Module] = {}
-    for name, layer in zip(layer_names(model), layers_of(model), strict=True):
+    for name, layer in zip(layer_names(model), model.layers, strict=True):
         firsts.setdefault(name.split(".")[0], layer)
     for stack, layer in firsts.items():
 

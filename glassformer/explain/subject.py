@@ -23,7 +23,7 @@ from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
 from ..tasks.text_classification import function_for
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
-from .addressing import CROSS, attention_of, heads_of, layers_of, slots_of
+from .addressing import CROSS, attention_of, heads_of, slots_of
 from .capture import observe
 from .reading import Part, Reading, Side, readable_tokens, side_of
 
@@ -76,7 +76,7 @@ class Subject:
     @property
     def is_recurrent(self) -> bool:
         """Whether it is an encoder-decoder without layers of attention."""
-        return self.task is not None and not layers_of(self.model)
+        return self.task is not None and not self.model.layers
 
     @property
     def kind(self) -> str:
@@ -97,7 +97,7 @@ class Subject:
     @property
     def heads(self) -> list[list[int]]:
         """The heads of every layer, numbered as in the unpruned model."""
-        return [heads_of(layer.attention) for layer in layers_of(self.model)]
+        return [heads_of(layer.attention) for layer in self.model.layers]
 
     def heads_of_part(self, part: Part) -> dict[int, list[int]]:
         if self.is_recurrent:

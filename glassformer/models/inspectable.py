@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..explain.addressing import Heads
     from ..explain.capture import CapturedActivations
-    from ..explain.patch import Change, Factors
+    from ..explain.patch import Factors, Patch
 
 
 class Inspectable:
@@ -37,7 +37,7 @@ class Inspectable:
 
     def patched(
         self,
-        modules: Mapping[str, Change] | None = None,
+        modules: Mapping[str, Patch] | None = None,
         *,
         heads: Factors | None = None,
         cross_heads: Factors | None = None,

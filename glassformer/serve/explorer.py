@@ -148,9 +148,7 @@ class Explorer:
             self.reading(request),
             fields.integer(request, "position", -1),
             count=fields.integer(request, "count", 10, 1, 50),
-            temperature=fields.number(request, "temperature", 1.0, 0.01, 100.0),
-            top_k=fields.integer(request, "top_k", 0, 0),
-            top_p=fields.number(request, "top_p", 1.0, 0.0, 1.0) or 1e-9,
+            **fields.sampling(request),
         )
         return {"guesses": [asdict(guess) for guess in guesses]}
 
@@ -212,16 +210,9 @@ class Explorer:
         if subject.kind != "next":
             raise InputError("this model cannot generate text: it has no language-modelling head")
         settings: dict[str, Any] = {"max_new_tokens": fields.integer(request, "steps", 20, 1, MAX_NEW_TOKENS)}
-        if request.get("sample"):
-            settings |= {
-                "do_sample": True,
-                "temperature": fields.number(request, "temperature", 1.0, 0.01, 100.0),
-                "top_k": fields.integer(request, "top_k", 0, 0),
-                "top_p": fields.number(request, "top_p", 1.0, 0.0, 1.0) or 1e-9,
-                "generator": fields.integer(request, "seed", 0, 0),
-            }
-        else:
-            settings["do_sample"] = False
+        settings["do_sample"] = bool(request.get("sample"))
+        if settings["do_sample"]:
+            settings |= {**fields.sampling(request), "generator": fields.integer(request, "seed", 0, 0)}
         generated, start = subject.continue_text(fields.text(request, "text"), settings)
         generated = subject.run(generated)
         steps = [

@@ -19,9 +19,8 @@ from glassformer import SentenceEncoder
 from glassformer.cli.main import main
 from glassformer.cli.verbs import embed as embed_verb
 
+from ..conftest import ROOT
 from .sentences import TEXTS, make_encoder
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +120,8 @@ def test_a_bad_row_stops_the_run_which_resumes_when_it_is_fixed(folder, encoder,
     assert f"{file}, line 3: not UTF-8" in errors
     assert not output.exists()
     part = tmp_path / "v.npy.part"
-    with open(part, "ab") as torn:
-        torn.write(b"torn")
+    with open(part, "ab") as part_file:
+        part_file.write(b"torn")
     note = tmp_path / "v.npy.run.json"
     file.write_bytes(b"so good\nso bad\nthe film\nthe cat\n")
     assert "rows was" in run(capsys, folder, "--input", file, "-o", output, code=1)[1]

@@ -8,15 +8,13 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from glassformer.cli.main import main
 
+from ..conftest import ROOT
 from ..generate.tiny import write_tiny_gpt2
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")

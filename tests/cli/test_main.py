@@ -17,7 +17,8 @@ from glassformer.cli import main as command
 from glassformer.cli.arguments import message_in
 from glassformer.errors import InputError, WeightsError
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..conftest import ROOT
+
 GLASS = [sys.executable, "-m", "glassformer.cli.main"]
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##aff", "##able", "hello", "!")
 

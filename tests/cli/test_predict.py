@@ -22,11 +22,11 @@ from glassformer.cli.main import main
 from glassformer.cli.verbs.predict import predict, read_options
 from glassformer.tasks.task_registry import ALIASES, TASKS, task_class
 
+from ..conftest import ROOT
 from ..models.architectures import tiny_bert
 from ..tasks.conftest import close, save
 from ..tasks.tiny import VOCAB
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ["so good", "the cat sat on the mat in the park .", "我爱北京天安门", "today is so bad !", "the film"]
 CLASSIFY = "text-classification"
 TRAINED = (
@@ -215,8 +215,8 @@ def test_a_stopped_run_resumes(folder, tmp_path, capsys):
     rows = [json.dumps({"text": text}) for text in TEXTS]
     file.write_text("\n".join([*rows[:4], "{", rows[4]]) + "\n")
     interrupted(folder, file, output, capsys)
-    with open(output, "ab") as torn:
-        torn.write(b'{"row": 5, "ans')
+    with open(output, "ab") as part_file:
+        part_file.write(b'{"row": 5, "ans')
     errors = run(capsys, CLASSIFY, folder, "--input", file, "--output", output, "--on-bad", "skip")[1]
     assert "1 row skipped" in errors
     run(capsys, CLASSIFY, folder, "--input", file, "--output", whole, "--on-bad", "skip")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from glassformer.cli.main import VERBS
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..conftest import ROOT
+
 READMES = ("README.md", "README.zh.md")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) ", re.MULTILINE)

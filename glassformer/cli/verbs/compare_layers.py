@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from ...errors import InputError
+from ..arguments import check_page_path
 from ..output.terminal import print_heading, print_json, print_table
 from .tokenize import lines_of
 
@@ -55,8 +56,8 @@ def compare_layers(
         output: A page to write, with the numbers as plots.
         json: Print JSON.
     """
-    if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        raise InputError(f"--output {output}: name a page such as page.html in a folder that exists")
+    if output is not None:
+        check_page_path("--output", output)
     texts = [line for line in lines_of(input) if line.strip()] if input else list(TEXTS)
     if not texts:
         raise InputError("there are no texts to compare on")

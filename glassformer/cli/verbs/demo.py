@@ -49,7 +49,7 @@ def demo(
     Args:
         texts: What to translate at the end, numbers below a million or dates from 1900 to 2099, in either language.
         output: The folder for the model and its page; an existing model is used.
-        steps: How long to train; a run that was stopped goes on.
+        steps: How many steps to train; a run that was stopped is resumed.
         again: Train a new model although there is one.
         json: Print JSON.
     """

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from ...errors import InputError
+from ..arguments import check_page_path
 from ..output.terminal import counted, print_json, size
 
 
@@ -43,8 +43,7 @@ def see(
         language: The language of the page.
         json: Print JSON.
     """
-    if output.is_dir() or not output.parent.is_dir():
-        raise InputError(f"--output {output}: name a page such as page.html in a folder that exists")
+    check_page_path("--output", output)
     from ...explain.pages.bertviz_views import page_of_reading
     from ...explain.subject import Subject
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from ...errors import InputError
+from ..arguments import check_page_path
 from ..output.terminal import print_json
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ def translate(
 
 def check_outputs(page: Path | None, picture: Path | None, heads: str | None) -> None:
     """Refuse a page or a picture that could not be written, before anything is translated."""
-    if page is not None and (page.is_dir() or not page.parent.is_dir()):
-        raise InputError(f"--page {page}: name a page such as look.html in a folder that exists")
+    if page is not None:
+        check_page_path("--page", page)
     if picture is not None:
         from ...explain.pages.image_files import checked_path, pyplot
 

@@ -19,7 +19,7 @@ from ...tasks.progress import show_progress
 from ...tasks.task import Task
 from ...train.batches import Batches
 from ...train.evaluation import evaluate, summed_loss
-from ..addressing import CROSS, SELF, heads_of, layers_of
+from ..addressing import CROSS, SELF, heads_of
 from ..patch import patched
 
 METHODS = {
@@ -49,7 +49,7 @@ def all_heads(model: PreTrainedModel) -> list[Head]:
     """Every head that a model has."""
     return [
         Head(kind, number, head)
-        for number, layer in enumerate(layers_of(model))
+        for number, layer in enumerate(model.layers)
         for kind in (SELF, CROSS)
         if hasattr(layer, kind)
         for head in heads_of(getattr(layer, kind))

@@ -7,7 +7,6 @@ import struct
 import unicodedata
 import zlib
 from collections.abc import Iterable, Sequence
-from html import escape
 from os import PathLike
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from ...checkpoints.files import write_atomically
 from ..analysis.alignment import KINDS, Alignment
-from .html_page import html_page, printable
+from .html_page import escape_text, html_page
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #5c636b; --paper: #fff; --card: #f5f6f8; --bar: 47 111 181; }
@@ -92,11 +91,6 @@ def is_square(token: str) -> bool:
     (True, False)
     """
     return any(unicodedata.east_asian_width(letter) in "WF" for letter in token)
-
-
-def escape_text(text: str) -> str:
-    """Text for a page: it cannot run as code."""
-    return escape(printable(text))
 
 
 def cell(weight: float) -> str:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ...checkpoints.files import write_atomically
 from ...errors import InputError
-from .html_page import html_page, printable
+from .html_page import escape_text, html_page
 
 ASSETS = Path(__file__).parent / "assets"
 MODULES = """dom translations canvas svg_context head_view heat_map head_grid neuron_view download page_data
@@ -128,7 +128,7 @@ def make_page(
         about["vectors"] = {name: packer.add_vectors(kind) for name, kind in vectors.items()}
     text = json.dumps(about).replace("<", "\\u003c")  # it cannot close its script element
     numbers = base64.b64encode(zlib.compress(b"".join(packer.parts), 6)).decode()
-    title = escape(printable(title))
+    title = escape_text(title)
     body = BODY.format(title=title, about=text, numbers=numbers)
     html = html_page(title, stylesheet(), body, bundled_script(), is_module=True, language=escape(language))
     tokens = max(len(kind.left) for kind in attention.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from html import escape
 
 PAGE = """<!doctype html>
 <html lang="{language}">
@@ -58,3 +59,8 @@ def csp_hash(code: str) -> str:
 def printable(text: str) -> str:
     """Text that a page can hold: control characters and lone surrogates are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def escape_text(text: str) -> str:
+    """Text for a page: it cannot run as code."""
+    return escape(printable(text))
