@@ -157,7 +157,7 @@ class Inspection:
             print_table(("part", "class", "parameters", "share", "in the files"), parts, right=(2, 3))
         if self.heads:
             print()
-            print_heading("Classes and these weights" if self.tensors else "The class that the config names")
+            print_heading("Classes for these weights" if self.tensors else "The class that the config names")
             heads = [(head.name, f"{head.parameters:,}" if head.parameters else "", head.status) for head in self.heads]
             print_table(("class", "beyond the body", "in the files"), heads, right=(1,))
         if self.tree is not None:

@@ -170,7 +170,7 @@ def add_model(found: Inspection, config: PretrainedConfig, weights: Weights | No
     found.class_name = type(shown).__name__
     found.tree = module_tree(type(shown).__name__, shown, set())
     if weights is not None:
-        compare_with_classes(found, body, heads, weights)
+        match_classes(found, body, heads, weights)
     elif known is not None and known in heads:
         found.heads = [Head(known, own_size(shown), weights_checked=False)]
 
@@ -186,7 +186,7 @@ def logs_silenced() -> Iterator[None]:
         log.disabled = before
 
 
-def compare_with_classes(
+def match_classes(
     found: Inspection, body: PreTrainedModel, heads: dict[str, PreTrainedModel], weights: Weights
 ) -> None:
     """Compare what the files have with what each class needs."""

@@ -76,10 +76,8 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
         scores = gradient.norm(dim=-1) if method == "saliency" else (words * gradient).sum(-1)
     sides = [each.side for each in texts]
     tokens, source = [token for side in sides for token in side.tokens], sum(len(side.ids) for side in sides[:-1])
-    baseline_names = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(baseline_token(each)) for each in texts)
-    return Attribution(
-        method, description, word, value, tokens, scores.tolist(), source, ", ".join(baseline_names), gap
-    )
+    names = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(baseline_token(each)) for each in texts)
+    return Attribution(method, description, word, value, tokens, scores.tolist(), source, ", ".join(names), gap)
 
 
 def answer_for(reading: Reading, position: int, target: int | None) -> tuple[Callable[[BodyOutput], Tensor], str, str]:
@@ -130,9 +128,8 @@ def baseline_token(words: EmbeddedTokens) -> int:
 def baseline_vectors(words: EmbeddedTokens) -> Tensor:
     """The vectors of a text whose tokens are hidden, except special ones: T C"""
     side, hidden = words.side, baseline_token(words)
-    return words.table.weight[
-        [i if is_special else hidden for i, is_special in zip(side.ids, side.special, strict=True)]
-    ]
+    ids = [i if is_special else hidden for i, is_special in zip(side.ids, side.special, strict=True)]
+    return words.table.weight[ids]
 
 
 def mean_gradient(answer: Callable[[Tensor], Tensor], words: Tensor, baseline: Tensor, steps: Tensor) -> Tensor:

@@ -80,9 +80,8 @@ def model_view(
         include_layers,
         include_heads,
     )
-    return display_or_return(
-        make_page("model", kinds, title="Model view", theme=check_theme(display_mode)), html_action
-    )
+    page = make_page("model", kinds, title="Model view", theme=check_theme(display_mode))
+    return display_or_return(page, html_action)
 
 
 @torch.no_grad()
