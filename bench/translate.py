@@ -1,13 +1,13 @@
-"""How fast a translator learns and writes, beside the same Transformer put together from torch.nn.Transformer.
+"""How fast a translator trains and generates, beside the same Transformer built from torch.nn.Transformer.
 
     python bench/translate.py [--rounds 3] [--steps 6] [--sentences 32] [--before CHECKOUT] [--json FILE]
 
 Both have the shape of recipes/multi30k.toml and the same weights, so that their first losses and all their
 translations are equal, which is checked. Pairs have natural lengths (log-normal, median 14, log-sd 0.35, up to 40
 tokens; the target is about as long as its source); batches are 128 pairs as they come, padded. Training: forward, loss
-over words that are there, backward, clipping, AdamW; a figure counts real tokens of source and target. Writing: beam
-search with 5 beams and 30 new tokens; the peer encodes once and reads the whole prefix again at each step, as plain
-implementations do. Engines are processes of their own, and rounds alternate; figures are medians.
+over real tokens, backward, clipping, AdamW; a result counts real tokens of source and target. Generation: beam
+search with 5 beams and 30 new tokens; the peer encodes once and decodes the full prefix at each step, as plain
+implementations do. Engines are processes of their own, and rounds alternate; results are medians.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def padded(rows: list[list[int]], filler: int) -> Tensor:
 
 
 def batch_of(pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources, what the decoder reads, what it is to say."""
+    """Sources, decoder inputs and labels."""
     sources, targets = map(list, zip(*pairs, strict=True))
     return padded(sources, 0), padded([[START, *row[:-1]] for row in targets], 0), padded(targets, IGNORED)
 
 
-def learner(model: nn.Module, loss_of) -> dict:
+def make_training_step(model: nn.Module, loss_of):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
-    def learn(pairs) -> float:
+    def training_step(pairs) -> float:
         loss = loss_of(*batch_of(pairs))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -74,7 +74,7 @@ def learner(model: nn.Module, loss_of) -> dict:
         optimizer.zero_grad(set_to_none=True)
         return float(loss.detach())
 
-    return {"learn": learn}
+    return training_step
 
 
 def load_ours(folder: str):
@@ -83,31 +83,31 @@ def load_ours(folder: str):
 
     model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 
-    def loss_of(source: Tensor, said: Tensor, labels: Tensor) -> Tensor:
-        body = model.read_pair(source, source != 0, said, labels != IGNORED)
+    def loss_of(source: Tensor, prefix: Tensor, labels: Tensor) -> Tensor:
+        body = model.read_pair(source, source != 0, prefix, labels != IGNORED)
         return F.cross_entropy(model.word_logits(body.rows), body.layout.pack(labels))
 
-    def write(sources: list[list[int]]) -> list[list[int]]:
+    def generate(sources: list[list[int]]) -> list[list[int]]:
         ids = padded(sources, 0)
         settings = {"num_beams": BEAMS, "max_new_tokens": NEW, "suppress_tokens": [END]}
         return model.generate(ids, attention_mask=(ids != 0).long(), **settings)[:, 1:].tolist()
 
-    return served(model, learner(model, loss_of), write)
+    return make_worker(model, make_training_step(model, loss_of), generate)
 
 
-def served(model: nn.Module, ways: dict, write):
-    def do(what: str, given):
+def make_worker(model: nn.Module, training_step, generate):
+    def work(what: str, inputs):
         model.train(what == "learn")
         if what == "learn":
-            return ways["learn"](given)
+            return training_step(inputs)
         with torch.no_grad():
-            return write(given)
+            return generate(inputs)
 
-    return do
+    return work
 
 
-class Plain(nn.Module):
-    """A translator as tutorials put it together from torch.nn.Transformer."""
+class TorchTransformer(nn.Module):
+    """A translator from torch.nn.Transformer, as in tutorials."""
 
     def __init__(self, positions: Tensor):
         super().__init__()
@@ -120,10 +120,10 @@ class Plain(nn.Module):
     def embed(self, ids: Tensor) -> Tensor:
         return self.words(ids) * math.sqrt(self.words.embedding_dim) + self.positions[: ids.shape[1]]
 
-    def decode(self, said: Tensor, memory: Tensor, hidden: Tensor, padding: Tensor | None) -> Tensor:
-        future = torch.ones(said.shape[1], said.shape[1], dtype=torch.bool).triu(1)
+    def decode(self, prefix: Tensor, memory: Tensor, hidden: Tensor, padding: Tensor | None) -> Tensor:
+        future = torch.ones(prefix.shape[1], prefix.shape[1], dtype=torch.bool).triu(1)
         return self.body.decoder(
-            self.embed(said),
+            self.embed(prefix),
             memory,
             future,
             tgt_key_padding_mask=padding,
@@ -131,30 +131,30 @@ class Plain(nn.Module):
             tgt_is_causal=True,
         )
 
-    def forward(self, source: Tensor, said: Tensor) -> Tensor:
+    def forward(self, source: Tensor, prefix: Tensor) -> Tensor:
         hidden = source == 0
         memory = self.body.encoder(self.embed(source), src_key_padding_mask=hidden)
-        return self.decode(said, memory, hidden, said == 0) @ self.words.weight.T
+        return self.decode(prefix, memory, hidden, prefix == 0) @ self.words.weight.T
 
     def search(self, source: Tensor) -> Tensor:
         """The best of the beams, B NEW."""
         batch, hidden = len(source), source == 0
         memory = self.body.encoder(self.embed(source), src_key_padding_mask=hidden)
         memory, hidden = memory.repeat_interleave(BEAMS, 0), hidden.repeat_interleave(BEAMS, 0)
-        said = torch.full((batch * BEAMS, 1), START)
+        prefix = torch.full((batch * BEAMS, 1), START)
         totals = torch.tensor([0.0] + [-1e9] * (BEAMS - 1)).repeat(batch, 1)
         for _ in range(NEW):
-            scores = self.decode(said, memory, hidden, None)[:, -1] @ self.words.weight.T
-            chances = scores.log_softmax(-1)
-            chances[:, END] = -torch.inf
-            words = chances.shape[-1]
-            totals, places = (totals[:, :, None] + chances.view(batch, BEAMS, words)).flatten(1).topk(BEAMS)
+            scores = self.decode(prefix, memory, hidden, None)[:, -1] @ self.words.weight.T
+            log_probs = scores.log_softmax(-1)
+            log_probs[:, END] = -torch.inf
+            words = log_probs.shape[-1]
+            totals, places = (totals[:, :, None] + log_probs.view(batch, BEAMS, words)).flatten(1).topk(BEAMS)
             parents = (torch.arange(batch)[:, None] * BEAMS + places // words).flatten()
-            said = torch.cat((said[parents], (places % words).view(-1, 1)), 1)
-        return said.view(batch, BEAMS, -1)[:, 0, 1:]
+            prefix = torch.cat((prefix[parents], (places % words).view(-1, 1)), 1)
+        return prefix.view(batch, BEAMS, -1)[:, 0, 1:]
 
 
-def load_plain(folder: str):
+def load_torch(folder: str):
     torch.set_num_threads(THREADS)
     import warnings
 
@@ -162,17 +162,18 @@ def load_plain(folder: str):
 
     warnings.filterwarnings("ignore")
     ours = AutoModelForSeq2SeqLM.from_pretrained(folder)
-    model = Plain(ours.encoder.embeddings.pos_encoding.pe[0])
+    model = TorchTransformer(ours.encoder.embeddings.pos_encoding.pe[0])
     copy_weights(ours, model)
 
-    def loss_of(source: Tensor, said: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(model(source, said).flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
+    def loss_of(source: Tensor, prefix: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(model(source, prefix).flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
 
-    return served(model, learner(model, loss_of), lambda sources: model.search(padded(sources, 0)).tolist())
+    step = make_training_step(model, loss_of)
+    return make_worker(model, step, lambda sources: model.search(padded(sources, 0)).tolist())
 
 
 @torch.no_grad()
-def copy_weights(ours, plain: Plain) -> None:
+def copy_weights(ours, plain: TorchTransformer) -> None:
     def copy(attention, theirs: nn.MultiheadAttention) -> None:
         parts = (attention.self.query, attention.self.key, attention.self.value)
         theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
@@ -180,9 +181,9 @@ def copy_weights(ours, plain: Plain) -> None:
         theirs.out_proj.load_state_dict(attention.output.dense.state_dict())
 
     plain.words.weight.copy_(ours.encoder.embeddings.word_embeddings.weight)
-    for half, theirs in ((ours.encoder, plain.body.encoder), (ours.decoder, plain.body.decoder)):
-        theirs.norm.load_state_dict(half.LayerNorm.state_dict())
-        for mine, other in zip(half.layer, theirs.layers, strict=True):
+    for stack, theirs in ((ours.encoder, plain.body.encoder), (ours.decoder, plain.body.decoder)):
+        theirs.norm.load_state_dict(stack.LayerNorm.state_dict())
+        for mine, other in zip(stack.layer, theirs.layers, strict=True):
             copy(mine.attention, other.self_attn)
             norms = [mine.attention.LayerNorm, mine.LayerNorm]
             if hasattr(mine, "crossattention"):
@@ -210,32 +211,32 @@ def main() -> None:
         model = TransformerForSeq2SeqLM(config)
         model.save_pretrained(folder)
         print(f"{model.num_parameters():,} parameters, {THREADS} threads")
-        loads = {"glassformer": load_ours, "torch.nn.Transformer": load_plain}
+        loads = {"glassformer": load_ours, "torch.nn.Transformer": load_torch}
         workers = {name: Worker(load, folder, threads=THREADS) for name, load in loads.items()}
         if options.before:
             workers[BEFORE] = Worker(load_ours, folder, threads=THREADS, checkout=options.before)
         try:
-            found = measure(workers, options)
+            results = measure(workers, options)
         finally:
             for worker in workers.values():
                 worker.close()
-    ours = found["glassformer"]
-    print(f"{'':24}{'learnt tokens/s':>18}{'written tokens/s':>18}")
-    for name, figures in found.items():
-        print(f"{name:24}{figures['learn']:>18,.0f}{figures['write']:>18,.0f}")
-    for name, theirs in found.items():
+    ours = results["glassformer"]
+    print(f"{'':24}{'trained tokens/s':>20}{'generated tokens/s':>20}")
+    for name, result in results.items():
+        print(f"{name:24}{result['learn']:>20,.0f}{result['write']:>20,.0f}")
+    for name, theirs in results.items():
         if name != "glassformer":
             ratios = (ours[what] / theirs[what] for what in ("learn", "write"))
-            print(f"{f'x {name}':24}" + "".join(f"{ratio:>18.2f}" for ratio in ratios))
+            print(f"{f'x {name}':24}" + "".join(f"{ratio:>20.2f}" for ratio in ratios))
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def measure(workers: dict[str, Worker], options: argparse.Namespace) -> dict[str, dict[str, float]]:
     sources = [source for source, _ in make_pairs(options.sentences, 99)]
-    written = {name: worker("write", sources)[1] for name, worker in workers.items()}
-    same = sum(all(each == texts[0] for each in texts) for texts in zip(*written.values(), strict=True))
+    translations = {name: worker("write", sources)[1] for name, worker in workers.items()}
+    same = sum(all(each == texts[0] for each in texts) for texts in zip(*translations.values(), strict=True))
     losses = {name: worker("learn", make_pairs(ROWS, 0))[1] for name, worker in workers.items()}
     listed = ", ".join(f"{loss:.5f}" for loss in losses.values())
     print(f"{same} of {len(sources)} translations are equal; first losses {listed}")

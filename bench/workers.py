@@ -29,10 +29,10 @@ class Worker:
     def __call__(self, *arguments: Any) -> tuple[float, Any]:
         """(seconds, result)"""
         self.pipe.send(arguments)
-        answer = self.pipe.recv()
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+        result = self.pipe.recv()
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
     def close(self) -> None:
         self.process.terminate()

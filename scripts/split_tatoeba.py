@@ -1,9 +1,9 @@
-"""Parts of Tatoeba's pairs to learn from, to choose by and to judge by: train.tsv, dev.tsv and test.tsv.
+"""Split Tatoeba's pairs into train.tsv, dev.tsv and test.tsv.
 
     python scripts/split_tatoeba.py ../shared/data/tatoeba-cmn-eng/cmn.txt runs/tatoeba-data
 
 Many sentences have several translations. Pairs that share a sentence, directly or through others, go into the same
-part, so that nothing that is judged was read or written before. The same file always gives the same parts.
+part, so that no sentence of one part is in another. The same file always gives the same parts.
 """
 
 import sys
@@ -13,30 +13,30 @@ from pathlib import Path
 PARTS = {"dev": range(4), "test": range(4, 8), "train": range(8, 100)}  # hundredths
 
 
-def groups(pairs: list[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
-    """Pairs that share sentences, under the name of one of these."""
-    leads: dict[str, str] = {}
+def connected_groups(pairs: list[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    """Groups of pairs that share sentences, by one of their sentences."""
+    parents: dict[str, str] = {}
 
-    def leader(sentence: str) -> str:
-        while (other := leads.setdefault(sentence, sentence)) != sentence:
+    def root_of(sentence: str) -> str:
+        while (other := parents.setdefault(sentence, sentence)) != sentence:
             sentence = other
         return sentence
 
     for pair in pairs:
-        first, second = sorted(map(leader, pair))
-        leads[second] = first
-    found: dict[str, list[tuple[str, str]]] = {}
+        first, second = sorted(map(root_of, pair))
+        parents[second] = first
+    groups: dict[str, list[tuple[str, str]]] = {}
     for pair in pairs:
-        found.setdefault(leader(pair[0]), []).append(pair)
-    return found
+        groups.setdefault(root_of(pair[0]), []).append(pair)
+    return groups
 
 
 def main(file: str, folder: str) -> None:
     lines = [line.split("\t") for line in Path(file).read_text(encoding="utf-8").splitlines()]
     pairs = [(chinese, english) for english, chinese, _ in (line for line in lines if len(line) == 3)]
-    print(f"{len(lines) - len(pairs)} lines of {len(lines):,} have not three columns and are left out")
+    print(f"{len(lines) - len(pairs)} lines of {len(lines):,} do not have three columns and are skipped")
     parts: dict[str, list[str]] = {name: [] for name in PARTS}
-    for name, members in groups(pairs).items():
+    for name, members in connected_groups(pairs).items():
         place = int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big") % 100
         part = next(part for part, places in PARTS.items() if place in places)
         parts[part] += ["\t".join(pair) for pair in members]

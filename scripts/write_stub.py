@@ -1,4 +1,4 @@
-"""Write glassformer/__init__.pyi, the list of public names that type checkers read, anew from the lazy one.
+"""Write glassformer/__init__.pyi, the public names for type checkers, from those of __init__.py.
 
 python scripts/write_stub.py
 """

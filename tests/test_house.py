@@ -1,4 +1,4 @@
-"""The house: a folder imports only from folders above it, nothing heavy comes with the package, every name is there."""
+"""The structure of the package: folders import only from those above them, and every public name exists."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ ORDER = (
     "serve",
     "cli",
 )
-# A tokenizer reads and writes files, a model writes texts and shows what is in it: they may reach down for that, when
-# they do it and not when they are imported.
+# A tokenizer reads and writes files, a model generates and can be captured: for that they may import downwards, inside
+# functions.
 LATE = {("text", "checkpoints"), ("models", "generate"), ("models", "explain")}
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
-    """The folders of the house that a file imports from, whether only when a function runs, and in which line."""
+    """The folders of the package that a file imports from, whether only when a function runs, and in which line."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     inside = set()
     for node in ast.walk(tree):
@@ -61,7 +61,7 @@ def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
                 yield parts[1], id(node) in inside, node.lineno
 
 
-def room_of(path: Path) -> str:
+def folder_of(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
@@ -70,18 +70,18 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__in
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_a_folder_imports_only_from_folders_above_it(path):
-    room = room_of(path)
-    assert room in ORDER, f"{room} is not a room of the house"
+    folder = folder_of(path)
+    assert folder in ORDER, f"{folder} is not in ORDER"
     for other, late, line in imports(path):
         if other not in ORDER:
-            # A public name of the package itself, or its version. Only the last room may use them: they lead anywhere.
-            assert room == "cli" or other == "__version__", f"line {line}: {other} is not a room of the house"
+            # A public name of the package, or its version. Only the last folder may use them: they lead to any other.
+            assert folder == "cli" or other == "__version__", f"line {line}: {other} is not in ORDER"
             continue
-        above = ORDER.index(other) <= ORDER.index(room)
-        assert above or (late and (room, other) in LATE), f"line {line}: {room} imports from {other}, which is below it"
+        above = ORDER.index(other) <= ORDER.index(folder)
+        assert above or (late and (folder, other) in LATE), f"line {line}: {folder} imports from {other} below it"
 
 
-def test_no_room_is_called_utils():
+def test_no_file_is_called_utils():
     assert not [path for path in FILES if path.stem in ("utils", "util", "helpers", "misc", "common")]
 
 
@@ -106,6 +106,6 @@ def test_every_public_name_is_there():
     assert not missing
 
 
-def test_a_misspelt_name_is_told():
+def test_a_misspelt_name_is_reported():
     with pytest.raises(AttributeError, match="did you mean 'BertModel'"):
         glassformer.BertModle  # noqa: B018

@@ -13,7 +13,7 @@ LESSONS = sorted(path for path in (ROOT / "docs").glob("*.md") if not path.name.
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
-def test_both_languages_are_alike(lesson):
+def test_both_languages_have_the_same_code_and_headings(lesson):
     english, chinese = lesson.read_text("utf-8"), lesson.with_suffix(".zh.md").read_text("utf-8")
     assert BLOCK.findall(english) == BLOCK.findall(chinese)
     assert len(re.findall(r"^#+ ", english, re.MULTILINE)) == len(re.findall(r"^#+ ", chinese, re.MULTILINE))

@@ -29,7 +29,7 @@ def test_unknown_name_suggests():
         from glassformer import BertModl  # noqa: F401
 
 
-def test_names_of_habit_are_told_what_to_use():
+def test_names_of_transformers_suggest_ours():
     with pytest.raises(ImportError, match="glassformer has no 'TrainingArguments': TrainSettings has"):
         from glassformer import TrainingArguments  # noqa: F401
     assert not hasattr(glassformer, "anything_else")

@@ -6,11 +6,10 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from .conftest import ROOT
 
 
 def test_the_wheel_holds_every_file_and_the_types(tmp_path):

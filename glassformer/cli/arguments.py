@@ -8,9 +8,12 @@ import io
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-FRAME, RULE = "│╰╯ ", {*"─-"}  # what a box is drawn with, and what stands between its parts
+from ..errors import InputError
+
+FRAME, RULE = "│╰╯ ", {*"─-"}  # characters of a box, and of the lines between its parts
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -29,13 +32,13 @@ def read_arguments(function: Callable[..., Any], verb: str, arguments: Sequence[
     output = io.StringIO()
     try:
         with contextlib.redirect_stderr(output):
-            found = tyro.cli(call, prog=f"glass {verb}", args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
+            parsed = tyro.cli(call, prog=f"glass {verb}", args=arguments, config=(tyro.conf.FlagCreatePairsOff,))
     except SystemExit as stop:
         if not stop.code:
             return None
         raise UsageError(f"{message_in(output.getvalue())}; glass {verb} --help explains it") from None
     sys.stderr.write(output.getvalue())
-    return found
+    return parsed
 
 
 def message_in(box: str) -> str:
@@ -61,3 +64,9 @@ def message_in(box: str) -> str:
     close = next((lines[1] for lines in others if lines and lines[0] == "Perhaps you meant:"), "")
     message = " ".join(first).rstrip(".")
     return message[:1].lower() + message[1:] + (f", did you mean {close}?" if close else "")
+
+
+def check_page_path(option: str, path: Path) -> None:
+    """Raise if a page cannot be written to `path`."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"{option} {path}: name a page such as page.html in a folder that exists")

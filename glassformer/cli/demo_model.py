@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..data.number_words import Pair
     from ..tasks.generation.translation import Translation
 
-MEANINGS, HELD_OUT, WATCHED = 5000, 600, 100
+TRAINING, HELD_OUT, VALIDATION = 5000, 600, 100  # numbers and dates; the validation rows are held out too
 SHAPE = {"hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 256}
 STEPS = 1400
 SETTINGS: dict[str, Any] = {
@@ -31,31 +31,31 @@ SETTINGS: dict[str, Any] = {
 
 
 def corpus() -> tuple[list[Pair], list[Pair], list[Pair]]:
-    """Pairs to learn from, pairs for validation, and pairs for the final evaluation."""
+    """Pairs for training, for validation and for the final evaluation."""
     from ..data.number_words import spoken_pairs
 
-    learnt, held_out = spoken_pairs(MEANINGS, HELD_OUT)
-    return learnt, held_out[:WATCHED], held_out[WATCHED:]
+    train_pairs, held_out = spoken_pairs(TRAINING, HELD_OUT)
+    return train_pairs, held_out[:VALIDATION], held_out[VALIDATION:]
 
 
-def write_corpus(folder: Path, learnt: list[Pair], unseen: list[Pair]) -> None:
-    """The corpus as files, for other models to be trained on it too."""
+def write_corpus(folder: Path, train_pairs: list[Pair], test_pairs: list[Pair]) -> None:
+    """Write the corpus as files, for other models to be trained on."""
     from ..checkpoints.files import make_folder, write_atomically
 
     texts = {
         folder / name: "source\ttarget\n" + "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
-        for name, pairs in (("train.tsv", learnt), ("test.tsv", unseen))
+        for name, pairs in (("train.tsv", train_pairs), ("test.tsv", test_pairs))
     }
     make_folder(folder)
     for path, text in texts.items():
         if path.exists() and path.read_bytes() != text.encode():
-            raise InputError(f"{path} is there already and holds another corpus: give another folder, --output FOLDER")
+            raise InputError(f"{path} exists and holds another corpus: give another folder, --output FOLDER")
     for path, text in texts.items():
         write_atomically(path, text)
 
 
-def ready_made(folder: Path, again: bool) -> Translation | None:
-    """The model that an earlier demo left, unless another one is wanted."""
+def load_trained(folder: Path, again: bool) -> Translation | None:
+    """The model of an earlier demo, unless a new one is requested."""
     from .. import Translation
     from ..train.checkpoint import checkpoints_in
 
@@ -70,20 +70,20 @@ def ready_made(folder: Path, again: bool) -> Translation | None:
 
 
 def train(
-    folder: Path, learnt: list[Pair], watched: list[Pair], steps: int, report: Callable[..., None]
+    folder: Path, train_pairs: list[Pair], validation_pairs: list[Pair], steps: int, report: Callable[..., None]
 ) -> Translation:
-    """A new model from nothing but pairs; `report` gets a line for each step."""
+    """Train a new model on pairs; `report` receives lines to print."""
     import torch
 
     from .. import BertTokenizer, Trainer, TrainSettings, TransformerConfig, TransformerForSeq2SeqLM, Translation
 
-    report(f"1. A corpus: {len(learnt):,} pairs of numbers and dates in words, made here")
-    for pair in (learnt[1], learnt[-4], learnt[-1]):
+    report(f"1. A corpus: {len(train_pairs):,} pairs of numbers and dates in words, made here")
+    for pair in (train_pairs[1], train_pairs[-4], train_pairs[-1]):
         report(f"  {pair.source}  ->  {pair.target}")
-    texts = sorted({text for pair in learnt for text in pair[:2]})
+    texts = sorted({text for pair in train_pairs for text in pair[:2]})
     tokenizer = BertTokenizer.train(iter(texts), vocab_size=400, min_frequency=1)
     report("", f"2. A vocabulary of {len(tokenizer.vocab)} tokens, made from it")
-    for text in learnt[-4][:2]:
+    for text in train_pairs[-4][:2]:
         report(f"  {text}  ->  {' | '.join(tokenizer.tokenize(text))}")
     torch.manual_seed(0)
     config = TransformerConfig(
@@ -102,10 +102,10 @@ def train(
     layers = f"{config.num_hidden_layers} layers each in encoder and decoder, {config.num_attention_heads} heads"
     report("", f"3. A Transformer of {model.num_parameters():,} parameters ({layers}) learns them")
     settings = TrainSettings(output_dir=str(folder), max_steps=steps, warmup_steps=min(100, steps), **SETTINGS)
-    trainer = Trainer(task, rows_of(learnt), rows_of(watched), settings)
+    trainer = Trainer(task, rows_of(train_pairs), rows_of(validation_pairs), settings)
     result = trainer.train(resume=True)
     if result.stopped_by is not None:
-        raise InputError(f"stopped at step {result.step:,} of {result.total_steps:,}; the same command goes on")
+        raise InputError(f"stopped at step {result.step:,} of {result.total_steps:,}; the same command continues")
     return task
 
 
@@ -114,9 +114,9 @@ def rows_of(pairs: list[Pair]) -> list[dict[str, str]]:
 
 
 def evaluate(task: Translation, pairs: list[Pair]) -> float:
-    """The share of pairs whose translation is right to the letter."""
+    """The share of pairs that are translated exactly."""
     from ..tasks.inference import answers
     from ..tasks.metrics import exact_match
 
-    said = answers(task, [pair.source for pair in pairs], finish=task.predict)
-    return exact_match(list(said), [pair.target for pair in pairs])["exact_match"]
+    translations = answers(task, [pair.source for pair in pairs], finish=task.predict)
+    return exact_match(list(translations), [pair.target for pair in pairs])["exact_match"]

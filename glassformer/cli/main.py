@@ -1,4 +1,4 @@
-"""`glass VERB ...`: finds the verb, runs it, and turns every error of ours into one line.
+"""`glass VERB ...`: finds the verb, runs it, and prints an error of ours in one line.
 
 Verbs import torch when they run, not when they are found, so that `glass --help` answers at once.
 """
@@ -39,7 +39,7 @@ VERBS = (
     "verify",
     "doctor",
 )
-# How the things of a task and of its rows are passed to a verb; in train every one is a field of the recipe.
+# How options of a task and of its rows are passed to a verb; for train they are fields of the recipe.
 TO_A_VERB = {"option": "--option {name}={value}", "column": "--column {name}={value}", "reading": "--{name} {value}"}
 TO_TRAIN = {
     "option": "--options.{name}={value}",
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough; what is still buffered goes nowhere.
+        # The reader (`| head`) has closed the pipe; buffered output is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
 
@@ -91,11 +91,11 @@ def run(arguments: list[str]) -> int:
         return MISUSED
 
     if os.environ.get("NO_COLOR"):
-        os.environ.setdefault("PYTHON_TYRO_ANSI_CODES", "False")  # tyro has a variable of its own
+        os.environ.setdefault("PYTHON_TYRO_ANSI_CODES", "False")  # tyro has its own variable
 
     spelling.set(SPELLINGS.get(verb, TO_A_VERB))
     function = function_of(verb)
-    rest = getattr(function, "prepare", list)(arguments[1:])  # a verb may have a way of its own to write options
+    rest = getattr(function, "prepare", list)(arguments[1:])  # a verb may accept other spellings of its options
     try:
         call = read_arguments(function, verb, rest)
     except UsageError as error:
@@ -161,7 +161,7 @@ def notes_on_stderr() -> Iterator[None]:
 
 
 class Notes(logging.Handler):
-    """Log records as notes; finds standard error anew each time, because it may have been redirected.
+    """Log records as notes; looks up standard error each time, since it may be redirected.
 
     Of several processes that torchrun started, only the first one prints them.
     """

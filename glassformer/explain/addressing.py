@@ -16,15 +16,10 @@ Heads = bool | Iterable[int] | Mapping[int, Any] | None  # all, these layers, or
 SELF, CROSS = "attention", "crossattention"  # the names of a layer's attentions
 
 
-def layers_of(model: PreTrainedModel) -> list[nn.Module]:
-    """All layers, numbered through: those of an encoder, then those of a decoder."""
-    return list(model.layers)
-
-
 def layer_names(model: PreTrainedModel) -> list[str]:
     """The names of the layers: "encoder.layer.0", ..., and "decoder.layer.0", ... where there is a decoder."""
     names = {id(part): name for name, part in model.base_model.named_modules()}
-    return [names[id(layer)] for layer in layers_of(model)]
+    return [names[id(layer)] for layer in model.layers]
 
 
 def attention_of(model: PreTrainedModel, layer: int, kind: str = SELF) -> nn.Module:
@@ -37,7 +32,7 @@ def attention_of(model: PreTrainedModel, layer: int, kind: str = SELF) -> nn.Mod
 
 def crossing_layers(model: PreTrainedModel) -> list[int]:
     """The layers with a cross-attention."""
-    return [i for i, layer in enumerate(layers_of(model)) if hasattr(layer, CROSS)]
+    return [i for i, layer in enumerate(model.layers) if hasattr(layer, CROSS)]
 
 
 def heads_of(attention: nn.Module) -> list[int]:
@@ -62,7 +57,7 @@ def slots_of(attention: nn.Module, heads: Iterable[int] | int | bool | None) -> 
 
 def heads_by_layer(model: PreTrainedModel, requested: Heads, kind: str = SELF) -> dict[int, list[int]]:
     """A request as {layer: slots}: True is all, a list names layers, a mapping names heads of layers."""
-    count = len(layers_of(model))
+    count = len(model.layers)
     if requested is None or requested is False:
         return {}
     if not count:
@@ -82,7 +77,7 @@ def heads_by_layer(model: PreTrainedModel, requested: Heads, kind: str = SELF) -
 
 
 def modules_of(model: PreTrainedModel) -> dict[str, nn.Module]:
-    """Every module by name: those of the body as they stand in the body, those of a head as they stand in the model."""
+    """Every module by name: those of the body by their names in the body, others by those in the model."""
     body, prefix = model.base_model, f"{model.base_model_prefix}."
     named = {name: part for name, part in body.named_modules() if name}
     for name, part in model.named_modules():
@@ -92,7 +87,7 @@ def modules_of(model: PreTrainedModel) -> dict[str, nn.Module]:
 
 
 def matching(model: PreTrainedModel, patterns: Iterable[str] | str) -> dict[str, nn.Module]:
-    """The modules that names or patterns mean: `encoder.layer.*.output` has one for each layer, `*` alone is all."""
+    """The modules that match names or patterns: `encoder.layer.*.output` has one for each layer, `*` alone is all."""
     named, found, prefix = modules_of(model), {}, f"{model.base_model_prefix}."
     for given in [patterns] if isinstance(patterns, str) else patterns:
         pattern = given if given in named else given.removeprefix(prefix)

@@ -26,7 +26,6 @@ from .addressing import (
     crossing_layers,
     heads_by_layer,
     layer_names,
-    layers_of,
     matching,
 )
 
@@ -35,11 +34,11 @@ Layouts = dict[str, tuple[Layout | None, Layout | None]]  # of each stack, and o
 
 
 @dataclass
-class Seen:
-    """What was captured in the last run. Heads are in the order in which they were requested.
+class CapturedActivations:
+    """What was captured in the last run. Heads are in the requested order.
 
-    Every requested module is there by name: `seen["encoder.layer.0.attention.self.query"]`, laid out B T C
-    inside the body; and `seen["encoder.layer.0.attention.self.weights"]`.
+    Every requested module is indexed by name: `captured["encoder.layer.0.attention.self.query"]`, laid out B T C
+    inside the body; and `captured["encoder.layer.0.attention.self.weights"]`.
     """
 
     attention: dict[int, Tensor] = field(default_factory=dict)  # layer -> B H T S
@@ -48,7 +47,7 @@ class Seen:
     keys: dict[int, Tensor] = field(default_factory=dict)  # layer -> B H S D
     values: dict[int, Tensor] = field(default_factory=dict)
     hidden: dict[int, Tensor] = field(default_factory=dict)  # 0 is what enters the first layer -> B T C
-    returned: dict[str, Tensor] = field(default_factory=dict, repr=False)  # by modules, as they returned it
+    returned: dict[str, Tensor] = field(default_factory=dict, repr=False)  # outputs of modules, as they were returned
     layouts: Layouts = field(default_factory=dict, repr=False)
     names: Sequence[str] = field(default=(), repr=False)  # of the layers
 
@@ -67,8 +66,8 @@ class Seen:
     def __iter__(self) -> Iterator[str]:
         """All names that can be indexed."""
         yield from self.returned
-        for kind, held in ((SELF, self.attention), (CROSS, self.cross)):
-            for layer in held:
+        for kind, weights in ((SELF, self.attention), (CROSS, self.cross)):
+            for layer in weights:
                 yield f"{self.names[layer]}.{kind}.self.weights"
 
 
@@ -81,8 +80,8 @@ def capture(
     queries: bool = False,
     hidden: Iterable[int] | int | bool = (),
     modules: Iterable[str] | str = (),
-) -> Iterator[Seen]:
-    """Capture what is requested in the runs inside the `with`; each run replaces what the one before it left.
+) -> Iterator[CapturedActivations]:
+    """Capture what is requested in the runs inside the `with`; each run replaces the results of the previous one.
 
     `attention` and `cross` name layers and heads: True for all, [0, 5] for all heads of two layers, {0: [1, 2]} for two
     heads of one, numbered as in the unpruned model. `queries` keeps queries, keys and values of `attention`. `hidden`
@@ -90,66 +89,66 @@ def capture(
     patterns such as "encoder.layer.*.output.dense". What is captured stays in the autograd graph.
     The layers of an encoder-decoder are numbered through, those of the encoder first.
 
-    >>> with model.capture(attention={3: [0, 7]}, hidden=[-1]) as seen:            # doctest: +SKIP
+    >>> with model.capture(attention={3: [0, 7]}, hidden=[-1]) as captured:        # doctest: +SKIP
     ...     out = model(**batch)
-    >>> seen.attention[3].shape                                                     # doctest: +SKIP
+    >>> captured.attention[3].shape                                                 # doctest: +SKIP
     torch.Size([1, 2, 9, 9])
     """
     if queries and (attention is None or attention is False):
         raise InputError("queries are those of attention: name its layers too, attention=True for all of them")
-    seen = Seen(names=layer_names(model))
+    captured = CapturedActivations(names=layer_names(model))
     with ExitStack() as undo:
-        undo.callback(record_layouts(model, seen.layouts))
+        undo.callback(record_layouts(model, captured.layouts))
         by_module: dict[nn.Module, Callable[[AttentionInputs], None]] = {}
-        for kind, requested, held in ((SELF, attention, seen.attention), (CROSS, cross, seen.cross)):
+        for kind, requested, weights in ((SELF, attention, captured.attention), (CROSS, cross, captured.cross)):
             for layer, slots in heads_by_layer(model, requested, kind).items():
                 module = attention_of(model, layer, kind).self
-                vectors = (seen.queries, seen.keys, seen.values) if queries and kind == SELF else ()
-                by_module[module] = keep_attention(layer, slots, held, vectors)
+                vectors = (captured.queries, captured.keys, captured.values) if queries and kind == SELF else ()
+                by_module[module] = record_attention(layer, slots, weights, vectors)
         if by_module:
             undo.callback(observe(by_module))
         for layer in hidden_indices(model, hidden):
-            undo.callback(record_hidden(model, layer, seen))
+            undo.callback(record_hidden(model, layer, captured))
         for name, module in matching(model, modules).items():
             if getattr(model.config, "chunk_size_feed_forward", 0) and name.split(".")[3:4] in (
                 ["intermediate"],
                 ["output"],
             ):
                 raise InputError(f"{name} runs in chunks: set chunk_size_feed_forward=0 to see what it returns")
-            undo.callback(record_module(name, module, seen))
-        yield seen
+            undo.callback(record_module(name, module, captured))
+        yield captured
 
 
 def run_with_cache(model: PreTrainedModel, *args: Any, names: Iterable[str] | str = "*", **kwargs: Any) -> tuple:
-    """(what the model returns, all that was captured): every weight, hidden state and module's output.
+    """(the model's output, everything that was captured): every weight, hidden state and module's output.
 
     >>> out, cache = model.run_with_cache(**batch)                                  # doctest: +SKIP
     >>> cache["encoder.layer.0.attention.self.query"].shape                         # doctest: +SKIP
     torch.Size([1, 9, 768])
     """
     cross = True if crossing_layers(model) else None
-    with capture(model, True, cross=cross, queries=True, hidden=True, modules=names) as seen:
+    with capture(model, True, cross=cross, queries=True, hidden=True, modules=names) as captured:
         out = model(*args, **kwargs)
-    return out, seen
+    return out, captured
 
 
 def observe(by_module: Mapping[nn.Module, Callable[[AttentionInputs], None]]) -> Callable[[], None]:
-    """Observe the inputs of some attentions in this thread, beside the observer that is set; returns what ends that."""
-    before = observer.get()
+    """Observe attentions in this thread, besides the current observer; returns a function that stops it."""
+    previous = observer.get()
 
-    def show(module: SelfAttention, inputs: AttentionInputs) -> None:
-        if before is not None:
-            before(module, inputs)
+    def notify(module: SelfAttention, inputs: AttentionInputs) -> None:
+        if previous is not None:
+            previous(module, inputs)
         if module in by_module:
             by_module[module](inputs)
 
-    token = observer.set(show)
+    token = observer.set(notify)
     return lambda: observer.reset(token)
 
 
-def keep_attention(layer: int, slots: list[int], held: dict, vectors: tuple) -> Callable[[AttentionInputs], None]:
+def record_attention(layer: int, slots: list[int], weights: dict, vectors: tuple) -> Callable[[AttentionInputs], None]:
     def keep(inputs: AttentionInputs) -> None:
-        held[layer] = inputs.weights(slots)
+        weights[layer] = inputs.weights(slots)
         if vectors:
             parts = ((inputs.q, inputs.layout), (inputs.k, inputs.source), (inputs.v, inputs.source))
             for into, (rows, layout) in zip(vectors, parts, strict=True):
@@ -159,64 +158,64 @@ def keep_attention(layer: int, slots: list[int], held: dict, vectors: tuple) -> 
 
 
 def hidden_indices(model: PreTrainedModel, hidden: Iterable[int] | int | bool) -> list[int]:
-    count = len(layers_of(model))
+    count = len(model.layers)
     if isinstance(hidden, bool):
         hidden = range(count + 1) if hidden else ()
     requested = [hidden] if isinstance(hidden, int) else list(hidden or ())
     if requested and not count:
         raise InputError(f"{type(model).__name__} has no attention layers; name its modules instead")
-    for place in requested:
-        if not isinstance(place, int) or not -count - 1 <= place <= count:
-            raise InputError(f"hidden states are numbered 0 to {count}, got {place!r}")
-    return [place % (count + 1) for place in requested]
+    for index in requested:
+        if not isinstance(index, int) or not -count - 1 <= index <= count:
+            raise InputError(f"hidden states are numbered 0 to {count}, got {index!r}")
+    return [index % (count + 1) for index in requested]
 
 
-def record_hidden(model: PreTrainedModel, place: int, seen: Seen) -> Callable[[], None]:
-    """Keep the vectors before layer `place`, or behind all layers."""
-    layers = layers_of(model)
-    if place < len(layers):
+def record_hidden(model: PreTrainedModel, index: int, captured: CapturedActivations) -> Callable[[], None]:
+    """Record the vectors before layer `index`, or after all layers."""
+    layers = model.layers
+    if index < len(layers):
 
-        def at_the_start(_: nn.Module, inputs: tuple) -> None:
-            layout, _source = layouts_in(inputs)
-            seen.hidden[place] = inputs[0] if layout is None else layout.unpack(inputs[0])
+        def before_layer(_: nn.Module, inputs: tuple) -> None:
+            layout, _source = layouts_from(inputs)
+            captured.hidden[index] = inputs[0] if layout is None else layout.unpack(inputs[0])
 
-        return layers[place].register_forward_pre_hook(at_the_start).remove
-    name = seen.names[-1].split(".")[0]  # the stack in which the last layer stands
+        return layers[index].register_forward_pre_hook(before_layer).remove
+    name = captured.names[-1].split(".")[0]  # the stack of the last layer
 
-    def at_the_end(_: nn.Module, __: tuple, out: Any) -> None:
-        layout, _source = seen.layouts[name]
-        seen.hidden[place] = first_output(out) if layout is None else layout.unpack(first_output(out))
+    def after_last_layer(_: nn.Module, __: tuple, out: Any) -> None:
+        layout, _source = captured.layouts[name]
+        captured.hidden[index] = first_output(out) if layout is None else layout.unpack(first_output(out))
 
-    return getattr(model.base_model, name).register_forward_hook(at_the_end).remove
+    return getattr(model.base_model, name).register_forward_hook(after_last_layer).remove
 
 
-def record_module(name: str, module: nn.Module, seen: Seen) -> Callable[[], None]:
-    """Keep what a module returns."""
+def record_module(name: str, module: nn.Module, captured: CapturedActivations) -> Callable[[], None]:
+    """Record the output of a module."""
 
     def keep(_: nn.Module, __: tuple, out: Any) -> None:
         value = first_output(out)
         if isinstance(value, Tensor):
-            seen.returned[name] = value
+            captured.returned[name] = value
 
     return module.register_forward_hook(keep).remove
 
 
 def record_layouts(model: PreTrainedModel, layouts: Layouts) -> Callable[[], None]:
-    """Record the layouts of every stack, which its first layer receives."""
+    """Record the layouts of every stack, as its first layer receives them."""
     undo = ExitStack()
     firsts: dict[str, nn.Module] = {}
-    for name, layer in zip(layer_names(model), layers_of(model), strict=True):
+    for name, layer in zip(layer_names(model), model.layers, strict=True):
         firsts.setdefault(name.split(".")[0], layer)
     for stack, layer in firsts.items():
 
         def keep(_: nn.Module, inputs: tuple, stack: str = stack) -> None:
-            layouts[stack] = layouts_in(inputs)
+            layouts[stack] = layouts_from(inputs)
 
         undo.callback(layer.register_forward_pre_hook(keep).remove)
     return undo.close
 
 
-def layouts_in(inputs: tuple) -> tuple[Layout | None, Layout | None]:
+def layouts_from(inputs: tuple) -> tuple[Layout | None, Layout | None]:
     """The layout of the stream and of its source, as a layer receives them."""
     context = next((each for each in inputs if isinstance(each, Context)), None)
     if context is None:
@@ -225,10 +224,10 @@ def layouts_in(inputs: tuple) -> tuple[Layout | None, Layout | None]:
 
 
 def layout_for(name: str, rows: Tensor, layouts: Layouts) -> Layout | None:
-    """How to lay out what a module of that name returned; None for what is not a stream of rows."""
+    """The layout of the output of the module of that name; None if it is not a stream of rows."""
     stack = STACKS.get(name.split(".")[0], "")
-    crossed = f".{CROSS}.self.key" in name or f".{CROSS}.self.value" in name
-    layout = layouts.get(stack, (None, None))[crossed]
+    is_source = f".{CROSS}.self.key" in name or f".{CROSS}.self.value" in name
+    layout = layouts.get(stack, (None, None))[is_source]
     return layout if layout is not None and len(rows) == layout.rows else None
 
 

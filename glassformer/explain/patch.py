@@ -15,21 +15,21 @@ from .addressing import CROSS, SELF, attention_of, matching, slots_of
 from .capture import Layouts, layout_for, record_layouts
 
 Factors = Mapping[int, Mapping[int, float | Tensor] | Iterable[int]]  # {layer: heads}, or {layer: {head: factor}}
-Change = Callable[[Tensor], Tensor] | Tensor
+Patch = Callable[[Tensor], Tensor] | Tensor
 
 
 @contextmanager
 def patched(
     model: PreTrainedModel,
-    modules: Mapping[str, Change] | None = None,
+    modules: Mapping[str, Patch] | None = None,
     *,
     heads: Factors | None = None,
     cross_heads: Factors | None = None,
     skip: Iterable[int] | int = (),
 ) -> Iterator[None]:
-    """Change what the runs inside the `with` compute.
+    """Patch what the runs inside the `with` compute.
 
-    `modules` gives names or patterns a tensor that stands for their output, or a function of it; in the body both are
+    `modules` maps names or patterns to a tensor that replaces their output, or a function of it; in the body both are
     laid out B T C. `heads` and `cross_heads` switch heads off ({0: [1, 2]}) or scale their outputs ({0: {1: 0.5}}),
     numbered as in the unpruned model; all layers stay fused. `skip` leaves layers out.
 
@@ -43,12 +43,12 @@ def patched(
             for layer, factors in (plan or {}).items():
                 undo.callback(scale_heads(attention_of(model, layer, kind), factors))
         for layer in [skip] if isinstance(skip, int) else skip:
-            undo.callback(model.layer(layer).register_forward_hook(input_unchanged).remove)
+            undo.callback(model.layer(layer).register_forward_hook(skip_layer).remove)
         layouts: Layouts = {}
         undo.callback(record_layouts(model, layouts))
-        for given, change in (modules or {}).items():
-            for name, module in matching(model, [given]).items():
-                undo.callback(change_output(name, module, change, layouts))
+        for pattern, patch in (modules or {}).items():
+            for name, module in matching(model, [pattern]).items():
+                undo.callback(patch_output(name, module, patch, layouts))
         yield
 
 
@@ -67,21 +67,21 @@ def scale_heads(attention: nn.Module, factors: Mapping[int, float | Tensor] | It
     return attention.output.register_forward_pre_hook(scaled).remove
 
 
-def input_unchanged(_: nn.Module, inputs: tuple, out: Tensor) -> Tensor:
-    """A layer that returns its input."""
+def skip_layer(_: nn.Module, inputs: tuple, out: Tensor) -> Tensor:
+    """A hook that skips a layer: it returns its input."""
     return inputs[0]
 
 
-def change_output(name: str, module: nn.Module, change: Change, layouts: Layouts) -> Callable[[], None]:
-    """Replace what a module returns."""
+def patch_output(name: str, module: nn.Module, patch: Patch, layouts: Layouts) -> Callable[[], None]:
+    """Replace the output of a module."""
     if "embeddings" in name:
         raise InputError(f"{name} runs before the batch is laid out: pass inputs_embeds, or patch a layer")
 
-    def changed(_: nn.Module, __: tuple, out: Any) -> Any:
+    def patched_output(_: nn.Module, __: tuple, out: Any) -> Any:
         first, *rest = out if isinstance(out, tuple) else (out,)
         layout = layout_for(name, first, layouts)
         old = first if layout is None else layout.unpack(first)
-        new = change(old) if callable(change) else change
+        new = patch(old) if callable(patch) else patch
         if not isinstance(new, Tensor):
             raise InputError(f"the patch of {name} is a {type(new).__name__}, and a tensor is needed")
         if new.shape != old.shape:
@@ -89,4 +89,4 @@ def change_output(name: str, module: nn.Module, change: Change, layouts: Layouts
         new = new.to(first) if layout is None else layout.pack(new.to(first))
         return (new, *rest) if isinstance(out, tuple) else new
 
-    return module.register_forward_hook(changed).remove
+    return module.register_forward_hook(patched_output).remove

@@ -20,9 +20,9 @@ class Side(NamedTuple):
     """The tokens on one side of an attention: those of its queries, or those of its keys."""
 
     ids: list[int]
-    tokens: list[str]  # as they are shown
+    tokens: list[str]  # readable
     special: list[bool]
-    separators: list[bool]  # the first token aside
+    separators: list[bool]  # except the first token
 
 
 class EmbeddedTokens(NamedTuple):
@@ -58,7 +58,7 @@ class Reading:
     segments: list[int]
     source: Side | None = None
     attention: dict[tuple[str, int], Any] = field(default_factory=dict)  # inputs, by kind of attention and layer
-    hidden: list[Tensor] = field(default_factory=list)  # T C each: before the first layer, behind every layer
+    hidden: list[Tensor] = field(default_factory=list)  # T C each: before the first layer, after every layer
     body: BodyOutput | None = None
 
     def __len__(self) -> int:
@@ -122,9 +122,13 @@ class Reading:
 
     def index(self, position: int) -> int:
         """A position counted from the start; a negative one counts from the end."""
-        if not isinstance(position, int) or not -len(self) <= position < len(self):
-            raise InputError(f"there are positions 0 to {len(self) - 1}, got {position!r}")
-        return position % len(self)
+        return resolve_position(position, len(self))
+
+
+def resolve_position(position: int, length: int) -> int:
+    if not isinstance(position, int) or not -length <= position < length:
+        raise InputError(f"there are positions 0 to {length - 1}, got {position!r}")
+    return position % length
 
 
 def side_of(tokenizer: PreTrainedTokenizer, ids: list[int]) -> Side:

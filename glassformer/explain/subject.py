@@ -23,11 +23,11 @@ from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
 from ..tasks.text_classification import function_for
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
-from .addressing import CROSS, attention_of, heads_of, layers_of, slots_of
+from .addressing import CROSS, attention_of, heads_of, slots_of
 from .capture import observe
 from .reading import Part, Reading, Side, readable_tokens, side_of
 
-MAX_TARGET = 64  # tokens that an encoder-decoder writes when no target is given
+MAX_TARGET = 64  # tokens that an encoder-decoder generates when no target is given
 
 
 class RecordedWeights(NamedTuple):
@@ -58,7 +58,7 @@ class Subject:
 
     @classmethod
     def load(cls, name: str | Path) -> Subject:
-        """A checkpoint with the head that it was trained with, or without one."""
+        """Load a checkpoint with the head that it was trained with, or without one."""
         config, label = auto.AutoConfig.from_pretrained(name), Path(name).name or str(name)
         if config.is_encoder_decoder:
             task = Translation.from_pretrained(name)
@@ -76,12 +76,12 @@ class Subject:
     @property
     def is_recurrent(self) -> bool:
         """Whether it is an encoder-decoder without layers of attention."""
-        return self.task is not None and not layers_of(self.model)
+        return self.task is not None and not self.model.layers
 
     @property
     def kind(self) -> str:
-        """What its head answers: "mask" a hidden word, "next" the next word, "label" a label of the text, "tag" one of
-        a token, "none" nothing that can be shown so."""
+        """What its head predicts: "mask" a hidden word, "next" the next word, "label" a label of the text, "tag" one of
+        a token, "none" nothing that can be shown."""
         if hasattr(self.model, "word_logits"):
             return "mask" if self.task is None and not self.is_decoder else "next"
         if isinstance(self.model, ForTokenClassification):
@@ -91,13 +91,13 @@ class Subject:
 
     @property
     def function(self) -> str:
-        """How its scores become what people read: "softmax", "sigmoid", or "none" for a number that it measures."""
+        """How its scores become what people read: "softmax", "sigmoid", or "none" for a regression."""
         return function_for(self.model.config) if self.kind == "label" else "softmax"
 
     @property
     def heads(self) -> list[list[int]]:
         """The heads of every layer, numbered as in the unpruned model."""
-        return [heads_of(layer.attention) for layer in layers_of(self.model)]
+        return [heads_of(layer.attention) for layer in self.model.layers]
 
     def heads_of_part(self, part: Part) -> dict[int, list[int]]:
         if self.is_recurrent:
@@ -152,7 +152,7 @@ class Subject:
         pair: str | None = None,
         source: Side | None = None,
     ) -> Reading:
-        """Ids that are to be read."""
+        """A reading of ids that has not been run."""
         side = side_of(self.target_tokenizer, ids)
         return Reading(self, text, pair, side, [0] * len(ids) if segments is None else segments, source)
 
@@ -160,10 +160,10 @@ class Subject:
 
     def inputs(self, reading: Reading) -> dict[str, Tensor]:
         """The tensors that a body reads."""
-        given = {"input_ids": torch.tensor([reading.ids], device=self.model.device)}
+        inputs = {"input_ids": torch.tensor([reading.ids], device=self.model.device)}
         if "token_type_ids" in self.tokenizer.model_input_names and not self.is_decoder:
-            given["token_type_ids"] = torch.tensor([reading.segments], device=self.model.device)
-        return given
+            inputs["token_type_ids"] = torch.tensor([reading.segments], device=self.model.device)
+        return inputs
 
     def read(self, text: str, pair: str | None = None) -> Reading:
         return self.run(self.encode(text, pair))
@@ -180,11 +180,11 @@ class Subject:
             if part.has_vectors
             for layer in part.layers
         }
-        stop = observe(by_module)
+        stop_observing = observe(by_module)
         try:
             body = self.forward(reading, output_hidden_states=True, output_attentions=self.is_recurrent)
         finally:
-            stop()
+            stop_observing()
         if self.is_recurrent:
             reading.attention[CROSS, 0] = RecordedWeights(body.cross_attentions[0])
         reading.body = body
@@ -193,18 +193,18 @@ class Subject:
 
     def forward(self, reading: Reading, copies: int = 1, **outputs: bool) -> BodyOutput:
         if reading.source is None:
-            inputs = {name: given.expand(copies, -1) for name, given in self.inputs(reading).items()}
+            inputs = {name: tensor.expand(copies, -1) for name, tensor in self.inputs(reading).items()}
             return self.model.base_model.encode(**inputs, use_cache=False, **outputs)
-        both = (reading.source.ids, reading.ids)
-        source, target = (torch.tensor([ids], device=self.model.device).expand(copies, -1) for ids in both)
+        pair = (reading.source.ids, reading.ids)
+        source, target = (torch.tensor([ids], device=self.model.device).expand(copies, -1) for ids in pair)
         return self.model.decoder.encode(target, memory=self.model.encoder.encode(source), **outputs)
 
     def finish(self, states: Tensor) -> Tensor:
-        """What the head reads if these vectors come from the last layer."""
+        """The input of the head if these vectors come from the last layer."""
         return self.model.reading_body.stack.finish(states)
 
-    def unread(self, reading: Reading) -> Reading:
-        """The same ids, not read yet."""
+    def fresh_copy(self, reading: Reading) -> Reading:
+        """The same ids, without results."""
         return self.reading_of(reading.ids, reading.segments, reading.text, reading.pair, reading.source)
 
     # --- generation --------------------------------------------------------------------------------------------
@@ -225,8 +225,8 @@ class Subject:
         return ids[1:] if ids[:1] == [self.model.start_token()] else ids
 
     def generate(self, ids: list[int], settings: Mapping[str, Any]) -> list[int]:
-        given = torch.tensor([ids], device=self.model.device)
-        return self.model.generate(given, num_beams=1, **settings)[0].tolist()
+        input_ids = torch.tensor([ids], device=self.model.device)
+        return self.model.generate(input_ids, num_beams=1, **settings)[0].tolist()
 
     # --- answers -----------------------------------------------------------------------------------------------
 

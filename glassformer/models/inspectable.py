@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..explain.addressing import Heads
-    from ..explain.capture import Seen
-    from ..explain.patch import Change, Factors
+    from ..explain.capture import CapturedActivations
+    from ..explain.patch import Factors, Patch
 
 
 class Inspectable:
@@ -23,7 +23,7 @@ class Inspectable:
         queries: bool = False,
         hidden: Iterable[int] | bool = (),
         modules: Iterable[str] = (),
-    ) -> AbstractContextManager[Seen]:
+    ) -> AbstractContextManager[CapturedActivations]:
         """See what was asked for in the runs inside a `with`; all else stays fused. See `explain.capture.capture`."""
         from ..explain.capture import capture
 
@@ -37,7 +37,7 @@ class Inspectable:
 
     def patched(
         self,
-        modules: Mapping[str, Change] | None = None,
+        modules: Mapping[str, Patch] | None = None,
         *,
         heads: Factors | None = None,
         cross_heads: Factors | None = None,

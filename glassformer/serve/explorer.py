@@ -1,7 +1,7 @@
 """The explorer: the endpoints of its page, about a model and a text.
 
-A text that was read is kept, with the queries and keys of its layers; the weights of a head are computed when the page
-requests that head, and sent as plain numbers.
+A text is kept with the queries and keys of its layers; the weights of a head are computed when the page requests them,
+and sent as plain numbers.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ..explain.analysis import head_measures as measures
 from ..explain.analysis import logit_lens as lens
 from ..explain.analysis.layer_similarity import cka_table
 from ..explain.analysis.model_anatomy import anatomy
-from ..explain.pages.attention_page import FOLDER as VIEWS
+from ..explain.pages.attention_page import ASSETS
 from ..explain.pages.bertviz_views import page_of_reading, score_bias_of
 from ..explain.reading import Part, Reading
 from ..explain.subject import Subject
 from ..generate.streaming import TextStream
 from . import requests as fields
 from .local_server import LocalServer, Response, files_of
-from .responses import Overview, describe, overview, step_of, tokens_of
+from .responses import Overview, describe_model, generation_step, overview, tokens_of
 
 PAGE = Path(__file__).parent / "page"
-MAX_READINGS = 6  # that are kept
+MAX_READINGS = 6
 MAX_POSITIONS = 64  # of one lens request
 MAX_NEW_TOKENS = 200  # of one generation request
 
@@ -40,7 +40,7 @@ Request = Mapping[str, Any]
 
 
 class ReadText(NamedTuple):
-    """A text that was read, with the overview of all heads that its page gets."""
+    """A text with the overview of all heads that the page receives."""
 
     reading: Reading
     overview: Overview
@@ -59,10 +59,10 @@ class Explorer:
     def serve(self, port: int = 0) -> LocalServer:
         names = ("model", "tokens", "read", "thumbs", "head", "flow", "neuron", "predict", "lens", "change")
         names += ("attribute", "compare", "generate", "anatomy", "page")
-        endpoints = {f"/api/{name}": self.serialised(getattr(self, name)) for name in names}
-        return LocalServer(files_of(VIEWS, PAGE), endpoints, port)
+        endpoints = {f"/api/{name}": self.locked(getattr(self, name)) for name in names}
+        return LocalServer(files_of(ASSETS, PAGE), endpoints, port)
 
-    def serialised(self, endpoint: Any) -> Any:
+    def locked(self, endpoint: Any) -> Any:
         def answer(request: Request) -> Any:
             with self.lock:
                 return endpoint(request)
@@ -73,7 +73,7 @@ class Explorer:
 
     def model(self, request: Request) -> dict[str, Any]:
         return {
-            "models": [describe(subject) for subject in self.subjects],
+            "models": [describe_model(subject) for subject in self.subjects],
             "measures": list(measures.MEASURES),
             "methods": attribution.METHODS,
             "text": self.text,
@@ -97,12 +97,12 @@ class Explorer:
                 reading.ids[reading.index(fields.integer(request, "mask"))] = subject.tokenizer.mask_token_id
                 reading = subject.reading_of(reading.ids, reading.segments, text, pair or None)
             number = self.keep(subject.run(reading))
-        reading, seen = self.kept[number]
-        return {"reading": number, **tokens_of(reading), "parts": {name: about for name, (about, _) in seen.items()}}
+        reading, heads = self.kept[number]
+        return {"reading": number, **tokens_of(reading), "parts": {name: about for name, (about, _) in heads.items()}}
 
     def thumbs(self, request: Request) -> Response:
-        reading, seen = self.found(request)
-        _, pictures = seen[self.part_name(request, reading)]
+        reading, heads = self.kept_reading(request)
+        _, pictures = heads[self.part_name(request, reading)]
         return Response(pictures)
 
     def head(self, request: Request) -> Response:
@@ -148,9 +148,7 @@ class Explorer:
             self.reading(request),
             fields.integer(request, "position", -1),
             count=fields.integer(request, "count", 10, 1, 50),
-            temperature=fields.number(request, "temperature", 1.0, 0.01, 100.0),
-            top_k=fields.integer(request, "top_k", 0, 0),
-            top_p=fields.number(request, "top_p", 1.0, 0.0, 1.0) or 1e-9,
+            **fields.sampling(request),
         )
         return {"guesses": [asdict(guess) for guess in guesses]}
 
@@ -165,12 +163,12 @@ class Explorer:
         reading, source, places = self.reading(request), None, None
         if request.get("source"):
             source = reading.subject.read(fields.text(request, "source"))
-            given = [request.get(name) is not None for name in ("here", "there")]
-            if any(given):
-                if not all(given):
+            named = [request.get(name) is not None for name in ("here", "there")]
+            if any(named):
+                if not all(named):
                     raise InputError("name both tokens of a patch: from which one, and to which one")
                 places = {fields.integer(request, "here"): fields.integer(request, "there")}
-        change = interventions.Change(
+        intervention = interventions.Intervention(
             fields.factors(request, "heads"),
             fields.factors(request, "cross_heads"),
             fields.integers(request, "skip"),
@@ -178,7 +176,7 @@ class Explorer:
             None if source is None else fields.integer(request, "layer"),
             places,
         )
-        effect = interventions.try_change(reading, change, fields.integer(request, "position", -1))
+        effect = interventions.intervene(reading, intervention, fields.integer(request, "position", -1))
         return {
             "before": [asdict(guess) for guess in effect.before],
             "after": [asdict(guess) for guess in effect.after],
@@ -188,48 +186,44 @@ class Explorer:
 
     def attribute(self, request: Request) -> dict[str, Any]:
         target = request.get("target")
-        found = attribution.attribute(
+        result = attribution.attribute(
             self.reading(request),
             fields.text(request, "method"),
             fields.integer(request, "position", -1),
             None if target is None else fields.integer(request, "target", low=0),
         )
-        return asdict(found)
+        return asdict(result)
 
     def compare(self, request: Request) -> dict[str, Any]:
         """Two readings side by side: of one text by two models, or of two texts by one."""
-        both = [self.found({"reading": request.get(name)}) for name in ("first", "second")]
+        both = [self.kept_reading({"reading": request.get(name)}) for name in ("first", "second")]
         (first, _), (second, _) = both
         table = None
         if len(first) == len(second):
             table = cka_table([s.float() for s in first.hidden], [s.float() for s in second.hidden])
-        heads = [{name: about["heads"] for name, (about, _) in seen.items()} for _, seen in both]
+        heads = [{name: about["heads"] for name, (about, _) in parts.items()} for _, parts in both]
         return {"cka": table, "first": heads[0], "second": heads[1], "tokens": [first.tokens, second.tokens]}
 
     def generate(self, request: Request) -> dict[str, Any]:
-        """Continue the text, and report at each step the likeliest words."""
+        """Continue the text, with the likeliest words of each step."""
         subject = self.subject(request)
         if subject.kind != "next":
             raise InputError("this model cannot generate text: it has no language-modelling head")
         settings: dict[str, Any] = {"max_new_tokens": fields.integer(request, "steps", 20, 1, MAX_NEW_TOKENS)}
-        if request.get("sample"):
-            settings |= {
-                "do_sample": True,
-                "temperature": fields.number(request, "temperature", 1.0, 0.01, 100.0),
-                "top_k": fields.integer(request, "top_k", 0, 0),
-                "top_p": fields.number(request, "top_p", 1.0, 0.0, 1.0) or 1e-9,
-                "generator": fields.integer(request, "seed", 0, 0),
-            }
-        else:
-            settings["do_sample"] = False
-        written, start = subject.continue_text(fields.text(request, "text"), settings)
-        written = subject.run(written)
-        steps = [{**step_of(written, place), "chosen": written.tokens[place]} for place in range(start, len(written))]
+        settings["do_sample"] = bool(request.get("sample"))
+        if settings["do_sample"]:
+            settings |= {**fields.sampling(request), "generator": fields.integer(request, "seed", 0, 0)}
+        generated, start = subject.continue_text(fields.text(request, "text"), settings)
+        generated = subject.run(generated)
+        steps = [
+            {**generation_step(generated, place), "chosen": generated.tokens[place]}
+            for place in range(start, len(generated))
+        ]
         stream = TextStream(subject.target_tokenizer)
-        starts = int(written.source is not None)  # every target begins with the start token, which is not a word
-        pieces = [""] * starts + [stream.put([i]) for i in written.ids[starts:]]
+        starts = int(generated.source is not None)  # every target begins with the start token, which is not a word
+        pieces = [""] * starts + [stream.put([i]) for i in generated.ids[starts:]]
         pieces[-1] += stream.end()
-        return {"tokens": written.tokens, "pieces": pieces, "start": start, "steps": steps}
+        return {"tokens": generated.tokens, "pieces": pieces, "start": start, "steps": steps}
 
     def anatomy(self, request: Request) -> dict[str, Any]:
         return anatomy(self.subject(request).model)
@@ -258,7 +252,7 @@ class Explorer:
             self.kept.popitem(last=False)
         return self.count
 
-    def found(self, request: Request) -> ReadText:
+    def kept_reading(self, request: Request) -> ReadText:
         number = fields.integer(request, "reading")
         if number not in self.kept:
             raise InputError("this reading has been discarded: read it again")
@@ -266,7 +260,7 @@ class Explorer:
         return self.kept[number]
 
     def reading(self, request: Request) -> Reading:
-        return self.found(request).reading
+        return self.kept_reading(request).reading
 
 
 def as_bytes(values: Tensor) -> Response:

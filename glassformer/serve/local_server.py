@@ -52,13 +52,13 @@ Endpoint = Callable[[Mapping[str, Any]], Any]  # JSON in; JSON or a Response out
 
 
 def files_of(*folders: Path) -> dict[str, Response]:
-    """Every file of some folders by the path that it is served at: all there will ever be."""
-    found = {}
+    """Every file of some folders by the path that it is served at."""
+    files = {}
     for folder in folders:
         for path in sorted(folder.iterdir()):
             if path.suffix in TYPES:
-                found[f"/{path.name}"] = Response(path.read_bytes(), TYPES[path.suffix] + "; charset=utf-8")
-    return found
+                files[f"/{path.name}"] = Response(path.read_bytes(), TYPES[path.suffix] + "; charset=utf-8")
+    return files
 
 
 class LocalServer(ThreadingHTTPServer):
@@ -101,17 +101,17 @@ class Handler(BaseHTTPRequestHandler):
     timeout = CLIENT_TIMEOUT
 
     def do_GET(self) -> None:
-        if self.refused_origin():
+        if self.refuse_foreign_origin():
             return
         path = urlsplit(self.path).path
-        found = self.server.files.get("/index.html" if path == "/" else path)
-        if found is None:
+        file = self.server.files.get("/index.html" if path == "/" else path)
+        if file is None:
             self.send(404, error_response("there is no such page"))
         else:
-            self.send(200, found)
+            self.send(200, file)
 
     def do_POST(self) -> None:
-        if self.refused_origin():
+        if self.refuse_foreign_origin():
             return
         if self.headers.get("Content-Type", "").split(";")[0].strip() != "application/json":
             self.refuse(415, "the Content-Type must be application/json")
@@ -135,8 +135,8 @@ class Handler(BaseHTTPRequestHandler):
             request = json.loads(body)
             if not isinstance(request, dict):
                 raise InputError("a request must be a JSON object")
-            found = endpoint(request)
-            sent = found if isinstance(found, Response) else json_response(found)
+            result = endpoint(request)
+            response = result if isinstance(result, Response) else json_response(result)
         except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
             self.send(400, error_response("the request is not JSON"))
         except GlassformerError as error:
@@ -145,9 +145,9 @@ class Handler(BaseHTTPRequestHandler):
             log.exception("request failed: %s", self.path)
             self.send(500, error_response("internal error; see the terminal for details"))
         else:
-            self.send(200, sent)
+            self.send(200, response)
 
-    def refused_origin(self) -> bool:
+    def refuse_foreign_origin(self) -> bool:
         """Refuse requests from other sites, and host names that only resolve to this machine (DNS rebinding)."""
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         if host not in self.server.hosts:
@@ -167,8 +167,8 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.send(code, error_response(message))
 
-    def send(self, code: int, found: Response) -> None:
-        body, headers = found.body, getattr(self, "headers", None) or {}
+    def send(self, code: int, response: Response) -> None:
+        body, headers = response.body, getattr(self, "headers", None) or {}
         compress = len(body) > 500 and "gzip" in headers.get("Accept-Encoding", "")
         if compress:
             body = gzip.compress(body, 1)
@@ -177,7 +177,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         if compress:
             self.send_header("Content-Encoding", "gzip")
-        self.send_header("Content-Type", found.type)
+        self.send_header("Content-Type", response.type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

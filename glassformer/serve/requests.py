@@ -54,3 +54,12 @@ def factors(request: Mapping[str, Any], name: str) -> dict[int, dict[int, float]
         if not abs(factor) <= MAX_FACTOR:
             raise InputError(f"{name}: a factor must be at most {MAX_FACTOR:g} in magnitude, got {factor}")
     return found
+
+
+def sampling(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Temperature, top-k and top-p."""
+    return {
+        "temperature": number(request, "temperature", 1.0, 0.01, 100.0),
+        "top_k": integer(request, "top_k", 0, 0),
+        "top_p": number(request, "top_p", 1.0, 0.0, 1.0) or 1e-9,
+    }

@@ -1,4 +1,4 @@
-"""What the explorer sends its page about models and the texts that they have read."""
+"""The responses of the explorer about models and readings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THUMBNAIL = 48  # pixels along one side
 Overview = dict[str, tuple[dict[str, Any], bytes]]  # by kind of attention: its description, and its thumbnails
 
 
-def describe(subject: Subject) -> dict[str, Any]:
+def describe_model(subject: Subject) -> dict[str, Any]:
     model = subject.model
     return {
         "name": subject.name,
@@ -43,18 +43,18 @@ def tokens_of(reading: Reading) -> dict[str, Any]:
 
 @torch.no_grad()
 def overview(reading: Reading) -> Overview:
-    """Of every kind of attention: its tokens, its layers, its heads with their measures, and their thumbnails.
+    """For every kind of attention: its tokens, its layers, its heads with their measures, and their thumbnails.
 
     One layer at a time, so that memory stays small.
     """
-    found = {}
+    parts = {}
     for name, part in reading.parts.items():
         heads, pictures, layers = [], [], {}
         for layer, numbers in reading.subject.heads_of_part(part).items():
             weights = reading.weights(layer, kind=part.kind)
             values = measures.measure(weights, part.right.separators, within=part.kind == SELF)
-            pictures.append(measures.small(weights, THUMBNAIL))
-            layers[layer] = {"heads": numbers, "vectors": vectors_in(reading, part, layer)}
+            pictures.append(measures.thumbnails(weights, THUMBNAIL))
+            layers[layer] = {"heads": numbers, "vectors": vector_facts(reading, part, layer)}
             for slot, head in enumerate(numbers):
                 each = {key: of_heads[slot].item() for key, of_heads in values.items()}
                 heads.append({"layer": layer, "head": head, "measures": each})
@@ -67,11 +67,11 @@ def overview(reading: Reading) -> Overview:
             "layers": layers,
             "thumb": {"rows": rows, "columns": columns},
         }
-        found[name] = about, b"".join(picture.cpu().numpy().tobytes() for picture in pictures)
-    return found
+        parts[name] = about, b"".join(picture.cpu().numpy().tobytes() for picture in pictures)
+    return parts
 
 
-def vectors_in(reading: Reading, part: Part, layer: int) -> dict[str, Any] | None:
+def vector_facts(reading: Reading, part: Part, layer: int) -> dict[str, Any] | None:
     """Facts about the queries and keys of a layer; None where the weights do not come from them."""
     if not part.has_vectors:
         return None
@@ -79,12 +79,12 @@ def vectors_in(reading: Reading, part: Part, layer: int) -> dict[str, Any] | Non
     return {"scale": scale_of(inputs), "biased": inputs.score_bias is not None, "size": inputs.q.shape[-1]}
 
 
-def step_of(reading: Reading, place: int) -> dict[str, Any]:
+def generation_step(reading: Reading, position: int) -> dict[str, Any]:
     """The likeliest words for position `place`, and the probability of the one chosen there."""
-    chances = reading.logits(place - 1).float().softmax(-1) if place else None
-    if chances is None:
+    probabilities = reading.logits(position - 1).float().softmax(-1) if position else None
+    if probabilities is None:
         return {"probability": None, "others": []}
-    best = chances.topk(min(5, len(chances)))
+    best = probabilities.topk(min(5, len(probabilities)))
     names = reading.subject.names(best.indices.tolist())
     others = [[name, p] for name, p in zip(names, best.values.tolist(), strict=True)]
-    return {"probability": chances[reading.ids[place]].item(), "others": others}
+    return {"probability": probabilities[reading.ids[position]].item(), "others": others}

@@ -39,8 +39,8 @@ def test_means_and_deviations(recipes, capsys):
     assert scratch["metrics"]["loss"]["values"] == losses
     assert scratch["metrics"]["loss"]["mean"] == pytest.approx(statistics.mean(losses))
     assert scratch["metrics"]["loss"]["deviation"] == pytest.approx(statistics.stdev(losses))
-    apart = [a - b for a, b in zip(losses, tuned["metrics"]["loss"]["values"], strict=True)]
-    assert scratch["difference"]["loss"]["values"] == pytest.approx(apart) and apart[0] != 0
+    differences = [a - b for a, b in zip(losses, tuned["metrics"]["loss"]["values"], strict=True)]
+    assert scratch["difference"]["loss"]["values"] == pytest.approx(differences) and differences[0] != 0
     assert scratch["costs"]["step"]["mean"] == 2 and scratch["costs"]["tokens"]["mean"] > 20
     assert scratch["costs"]["parameters"] == tuned["costs"]["parameters"]
 
@@ -62,7 +62,7 @@ def test_the_table_and_the_page(recipes, capsys):
     assert "<script" not in page and "default-src 'none'" in page
 
 
-def test_finished_runs_stay_and_others_go_on(recipes, capsys, monkeypatch):
+def test_finished_runs_are_kept_and_others_resumed(recipes, capsys, monkeypatch):
     code, *_ = run(capsys, *CALL)
     assert code == 0
     (recipes / "both/scratch/seed-4/result.json").unlink()
@@ -81,7 +81,7 @@ def test_finished_runs_stay_and_others_go_on(recipes, capsys, monkeypatch):
     assert code == 0, err
 
 
-def test_a_stop_is_told_and_another_recipe_refused(recipes, capsys, monkeypatch):
+def test_a_stop_is_reported_and_another_recipe_refused(recipes, capsys, monkeypatch):
     class Ended:
         process_group = type("ProcessGroup", (), {"is_main": True})
 
@@ -91,13 +91,13 @@ def test_a_stop_is_told_and_another_recipe_refused(recipes, capsys, monkeypatch)
 
     monkeypatch.setattr(comparing, "build_trainer", lambda recipe: Ended())
     code, out, _ = run(capsys, *CALL)
-    assert code == 143 and out == "stopped by SIGTERM; the same command goes on\n"
+    assert code == 143 and out == "stopped by SIGTERM; the same command continues\n"
     code, _, err = run(capsys, *CALL, "--learning-rate=0.5")
     assert code == 1 and "holds a run of another recipe, which did not say learning_rate = 0.5" in err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["tuned.toml", "tuned.toml"], "recipes are distinguished by their file names"),
         (["tuned.toml", "--seeds", "1", "1"], "every seed is used once, got 1, 1"),
@@ -108,25 +108,26 @@ def test_a_stop_is_told_and_another_recipe_refused(recipes, capsys, monkeypatch)
         (["tuned.toml", "--eval=none"], "tuned has no rows to compare by: give data.eval, data.eval_fraction or"),
     ],
 )
-def test_what_is_wrong_is_told(recipes, capsys, arguments, told):
+def test_wrong_arguments_are_reported(recipes, capsys, arguments, message):
     code, _, err = run(capsys, "compare", *arguments)
-    assert code == 1 and told in err
+    assert code == 1 and message in err
 
 
 @pytest.mark.parametrize(
-    ("field", "told"), [("data.train=absent.tsv", "no file 'absent.tsv'"), ("options.truncatoin=true", "'truncation'")]
+    ("field", "message"),
+    [("data.train=absent.tsv", "no file 'absent.tsv'"), ("options.truncatoin=true", "'truncation'")],
 )
-def test_what_is_wrong_with_the_last_recipe_is_told_before_the_first_is_run(recipes, capsys, field, told):
+def test_faults_of_the_last_recipe_are_reported_before_the_first_is_run(recipes, capsys, field, message):
     name, _, value = field.partition("=")
     code, _, err = run(capsys, *CALL, "--vary", f"scratch:{name}={value}")
-    assert code == 1 and told in err
+    assert code == 1 and message in err
     assert not Path("both").exists()
 
 
 def test_values_are_varied_in_all_combinations(recipes, capsys):
-    asked = ("compare", "scratch.toml", "--seeds", "3", "--output-dir=sweep", "--max-steps", "1", "--json")
+    arguments = ("compare", "scratch.toml", "--seeds", "3", "--output-dir=sweep", "--max-steps", "1", "--json")
     varied = ("--vary", "config.num_hidden_layers=1,2", "--vary", "train.learning_rate=1e-3,1e-4")
-    code, out, err = run(capsys, *asked, *varied)
+    code, out, err = run(capsys, *arguments, *varied)
     assert code == 0, err
     found = json.loads(out)["outcomes"]
     assert [one["name"] for one in found] == [
@@ -134,16 +135,16 @@ def test_values_are_varied_in_all_combinations(recipes, capsys):
     ]
     sizes = [one["costs"]["parameters"]["mean"] for one in found]
     assert sizes[0] == sizes[1] < sizes[2] == sizes[3]
-    code, _, err = run(capsys, *asked, "--output-dir=unmade", "--vary", "config.num_attention_heads=1,7")
+    code, _, err = run(capsys, *arguments, "--output-dir=unmade", "--vary", "config.num_attention_heads=1,7")
     assert code == 1
     assert "must be a multiple of num_attention_heads, got 16 and 7" in err
     assert not Path("unmade").exists()  # before the first run, not after it
-    code, _, err = run(capsys, *asked, "--vary", "config.num_hidden_layers")
+    code, _, err = run(capsys, *arguments, "--vary", "config.num_hidden_layers")
     assert code == 1
     assert "--vary takes FIELD=A,B,..., got 'config.num_hidden_layers'" in err
 
 
-def test_a_folder_that_cannot_be_made_is_told(recipes, capsys):
+def test_a_folder_that_cannot_be_created_is_reported(recipes, capsys):
     Path("file").touch()
     code, _, err = run(capsys, "compare", "tuned.toml", "--seeds", "3", "--output-dir=file/runs")
     assert code == 1
@@ -151,14 +152,24 @@ def test_a_folder_that_cannot_be_made_is_told(recipes, capsys):
 
 
 def test_one_recipe_is_varied_alone(recipes, capsys):
-    asked = ("compare", "tuned.toml", "scratch.toml", "--seeds", "3", "--output-dir=part", "--max-steps", "1", "--json")
-    code, out, err = run(capsys, *asked, "--vary", "scratch:config.num_hidden_layers=1,2")
+    arguments = (
+        "compare",
+        "tuned.toml",
+        "scratch.toml",
+        "--seeds",
+        "3",
+        "--output-dir=part",
+        "--max-steps",
+        "1",
+        "--json",
+    )
+    code, out, err = run(capsys, *arguments, "--vary", "scratch:config.num_hidden_layers=1,2")
     assert code == 0, err
     names = [one["name"] for one in json.loads(out)["outcomes"]]
     assert names == ["tuned", "scratch, num_hidden_layers=1", "scratch, num_hidden_layers=2"]
 
 
-def test_metrics_by_length_are_drawn_from_short_to_long(tmp_path):
+def test_metrics_by_length_are_plotted_from_short_to_long(tmp_path):
     def outcome(name, *values):
         metrics = dict(zip(("loss", "bleu", "bleu 1-7", "bleu 8-10", "bleu over 10"), (1.0, *values), strict=True))
         result = {"metrics": metrics, **dict.fromkeys(comparing.COSTS, 1)}
@@ -166,10 +177,10 @@ def test_metrics_by_length_are_drawn_from_short_to_long(tmp_path):
 
     both = comparing.Comparison((outcome("with <attention>", 40, 40, 40, 40), outcome("without", 20, 40, 20, 0)), (0,))
     page = comparison_page(both)
-    drawn = page.split("<h2>bleu by length of the right answer</h2>")[1]
-    assert "<th>bleu 1-7</th>" not in page and "<td>40</td><td>20</td><td>0</td>" in drawn.replace(".0000", "")
-    assert page.count("by length") == 2 and "1-7 tokens" in drawn and "over 10 tokens" in drawn
-    flat, falling = re.findall(r'<polyline points="(.*?)"', drawn)
+    plot = page.split("<h2>bleu by length of the right answer</h2>")[1]
+    assert "<th>bleu 1-7</th>" not in page and "<td>40</td><td>20</td><td>0</td>" in plot.replace(".0000", "")
+    assert page.count("by length") == 2 and "1-7 tokens" in plot and "over 10 tokens" in plot
+    flat, falling = re.findall(r'<polyline points="(.*?)"', plot)
     heights = [[float(point.split(",")[1]) for point in line.split()] for line in (flat, falling)]
     assert len({*heights[0]}) == 1 and heights[1] == sorted(heights[1]) and heights[1][0] == heights[0][0]
     assert "with &lt;attention&gt;" in page and "<attention>" not in page
@@ -198,7 +209,7 @@ def test_the_metric_that_recipes_name_is_the_main_one(tmp_path, capsys):
     ]
 
 
-def test_variants_of_one_recipe_are_told_apart_by_their_fields(tmp_path, capsys):
+def test_variants_of_one_recipe_are_named_by_their_fields(tmp_path, capsys):
     from glassformer.cli.verbs.compare import show
 
     def outcome(name, value):

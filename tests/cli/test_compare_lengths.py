@@ -9,11 +9,11 @@ import pytest
 from glassformer.cli.main import main
 
 
-def test_costs_are_measured_and_drawn(tmp_path, capsys):
+def test_costs_are_measured_and_plotted(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     path = tmp_path / "lengths.svg"
-    asked = ["compare-lengths", "--lengths", "4", "40", "--rounds", "1", "--picture", str(path)]
-    assert main([*asked, "--json"]) == 0
+    arguments = ["compare-lengths", "--lengths", "4", "40", "--rounds", "1", "--picture", str(path)]
+    assert main([*arguments, "--json"]) == 0
     found = {(row["layer"], row["words"]): row for row in json.loads(capsys.readouterr().out)}
     assert len(found) == 6 and all(row["seconds"] > 0 for row in found.values())
     assert path.read_text(encoding="utf-8").startswith("<?xml")
@@ -23,12 +23,12 @@ def test_costs_are_measured_and_drawn(tmp_path, capsys):
     assert found["convolutional", 4]["sees"] == found["convolutional", 40]["sees"] == 0
     assert found["recurrent", 40]["sees"] < 1e-6 < found["recurrent", 4]["sees"]
     assert found["attention", 40]["sees"] > 1e-3
-    assert main([*asked]) == 0
+    assert main([*arguments]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].split()[:3] == ["layer", "words", "ms"] and len(shown) == 8
 
 
-def test_it_ends_in_a_table_and_a_plot(tmp_path, capsys, monkeypatch):
+def test_it_prints_a_table_and_writes_a_plot(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["compare-lengths", "--lengths", "4", "6", "--rounds", "1"]) == 0
     *_, last = capsys.readouterr().out.splitlines()
@@ -37,12 +37,14 @@ def test_it_ends_in_a_table_and_a_plot(tmp_path, capsys, monkeypatch):
     assert page.count("<polyline") == 3 and "6 words" in page and "■ attention" in page
 
 
-def test_what_is_wrong_is_told(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("glassformer.explain.analysis.length_costs.seconds", None)  # nothing is measured
-    for asked, told in (
+def test_wrong_arguments_are_reported(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "glassformer.explain.analysis.length_costs.median_seconds", None
+    )  # fails if anything is measured
+    for arguments, message in (
         (["--lengths", "1"], "lengths of 2 words or more"),
         (["--picture", "a.jpg"], "written as .html or .png or .svg, got 'a.jpg'"),
         (["--picture", str(tmp_path / "nowhere" / "a.png")], "nowhere' to write a.png to"),
     ):
-        assert main(["compare-lengths", *asked]) == 1
-        assert told in capsys.readouterr().err
+        assert main(["compare-lengths", *arguments]) == 1
+        assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""glass demo and glass translate: the whole way, with a corpus and a training that are too small to be good."""
+"""glass demo and glass translate, with a corpus and a training that are too small for quality."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from glassformer.cli.verbs import demo
 def small():
     """A demo of a few seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo_model, "MEANINGS", 120)
+        patch.setattr(demo_model, "TRAINING", 120)
         patch.setattr(demo_model, "HELD_OUT", 24)
-        patch.setattr(demo_model, "WATCHED", 8)
+        patch.setattr(demo_model, "VALIDATION", 8)
         small = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
         patch.setattr(demo_model, "SHAPE", {**demo_model.SHAPE, **small})
         yield
@@ -32,7 +32,7 @@ def trained(small, tmp_path_factory):
     return folder
 
 
-def test_the_whole_way(small, tmp_path, capsys):
+def test_the_demo_trains_evaluates_and_translates(small, tmp_path, capsys):
     folder = tmp_path / "model"
     assert main(["demo", "--output", str(folder), "--steps", "3"]) == 0
     shown = capsys.readouterr().out
@@ -54,7 +54,7 @@ def test_the_whole_way(small, tmp_path, capsys):
     assert set(rows[0]) == {"source", "target"}
 
 
-def test_a_model_that_is_there_is_used(trained, capsys):
+def test_an_existing_model_is_used(trained, capsys):
     assert main(["demo", "--output", str(trained), "--json", "Twenty-one mice"]) == 0
     values = json.loads(capsys.readouterr().out)
     assert list(values["translations"]) == ["twenty one mice"]
@@ -72,7 +72,7 @@ def test_the_model_can_be_inspected(trained, capsys):
     assert [part["name"] for part in found["parts"]] == ["encoder", "decoder", "fc_out"]
 
 
-def test_again_trains_anew(trained, capsys):
+def test_again_trains_a_new_model(trained, capsys):
     before = (trained / "model.safetensors").read_bytes()
     assert main(["demo", "--output", str(trained), "--again", "--steps", "2", "--json"]) == 0
     assert (trained / "model.safetensors").read_bytes() != before
@@ -86,17 +86,17 @@ def test_what_is_typed_is_translated(trained, capsys, monkeypatch):
     typed = iter(["Forty-two", "mice", "one " * 70, " "])
     monkeypatch.setattr("builtins.input", lambda _: next(typed))
     task = Translation.from_pretrained(trained, max_new_tokens=3, truncation=True)
-    demo.listen(task)
+    demo.translate_typed_lines(task)
     shown = capsys.readouterr().out.splitlines()
-    (said,) = task.forward(task.collate(task.encode({"source": "forty two"})))[0]
-    assert shown[2] == f"  {task.decode_target(said[0])}"
+    (tokens,) = task.forward(task.collate(task.encode({"source": "forty two"})))[0]
+    assert shown[2] == f"  {task.decode_target(tokens[0])}"
     assert shown[4] == "  It knows numbers and dates only; these are new to it: mice"
     assert shown[6] == "  It reads 64 tokens and no more: the rest was cut off"
     assert len(shown) == 7
 
 
 @pytest.mark.parametrize("end", [EOFError, KeyboardInterrupt])
-def test_whatever_ends_the_typing_the_demo_says_what_to_try_next(trained, capsys, monkeypatch, end):
+def test_the_demo_prints_next_steps_however_typing_ends(trained, capsys, monkeypatch, end):
     def leave(prompt):
         raise end
 
@@ -107,22 +107,22 @@ def test_whatever_ends_the_typing_the_demo_says_what_to_try_next(trained, capsys
     assert "Try next:" in capsys.readouterr().out
 
 
-def test_texts_that_do_not_fit(trained, tmp_path, capsys):
+def test_texts_that_are_too_long_or_empty(trained, tmp_path, capsys):
     assert main(["demo", "one " * 70, "--output", str(trained)]) == 0
     assert "It reads 64 tokens and no more" in capsys.readouterr().out
     assert main(["demo", " . ", "--output", str(tmp_path / "new")]) == 1
     assert "there is nothing to translate in ' . '" in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()  # it is told before anything is trained
+    assert not (tmp_path / "new").exists()  # before anything is trained
 
 
-def test_the_commands_to_try_next_can_be_typed(tmp_path, monkeypatch):
+def test_next_steps_name_the_command_as_the_shell_finds_it(tmp_path, monkeypatch):
     glass = tmp_path / "glass"
     glass.touch(mode=0o755)
     monkeypatch.setattr("sys.argv", [str(glass)])
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert demo.program() == "glass"
+    assert demo.command_name() == "glass"
     monkeypatch.setenv("PATH", "/nowhere")
-    assert demo.program() == str(glass)
+    assert demo.command_name() == str(glass)
 
 
 # --- glass translate --------------------------------------------------------------------------------------------------
@@ -130,8 +130,8 @@ def test_the_commands_to_try_next_can_be_typed(tmp_path, monkeypatch):
 
 def test_translate(trained, tmp_path, capsys, monkeypatch):
     page, picture = tmp_path / "look.html", tmp_path / "look.svg"
-    asked = ["translate", str(trained), "one", "two", "--max-new-tokens", "4", "--beams", "2"]
-    assert main([*asked, "--page", str(page), "--picture", str(picture), "--heads", "cross"]) == 0
+    arguments = ["translate", str(trained), "one", "two", "--max-new-tokens", "4", "--beams", "2"]
+    assert main([*arguments, "--page", str(page), "--picture", str(picture), "--heads", "cross"]) == 0
     shown = capsys.readouterr()
     assert len(shown.out.splitlines()) == 2
     assert page.read_text(encoding="utf-8").count("<section>") == 2
@@ -150,18 +150,18 @@ def typed(monkeypatch, text: str) -> None:
 def test_every_line_keeps_its_place(trained, tmp_path, capsys, monkeypatch):
     lines = tmp_path / "lines.txt"
     lines.write_text("\none\n\n  \ntwo\n\n")
-    asked = ["translate", str(trained), "--max-new-tokens", "4"]
-    assert main([*asked, "one", "two"]) == 0
+    arguments = ["translate", str(trained), "--max-new-tokens", "4"]
+    assert main([*arguments, "one", "two"]) == 0
     one, two = capsys.readouterr().out.splitlines()
-    assert main([*asked, "--input", str(lines)]) == 0
+    assert main([*arguments, "--input", str(lines)]) == 0
     shown = capsys.readouterr()
     assert shown.out.split("\n") == ["", one, "", "", two, "", ""]
-    assert "note: 4 of 6 texts are empty, and stay so" in shown.err
+    assert "note: 4 of 6 texts are empty, and stay empty" in shown.err
     typed(monkeypatch, lines.read_text())
-    assert main(asked) == 0
+    assert main(arguments) == 0
     assert capsys.readouterr().out == shown.out
     lines.write_text("one\n" + "one " * 70)
-    assert main([*asked, "--input", str(lines)]) == 1
+    assert main([*arguments, "--input", str(lines)]) == 1
     shown = capsys.readouterr()
     assert shown.out == f"{one}\n"
     assert "lines.txt, line 2: " in shown.err
@@ -187,15 +187,15 @@ def test_special_tokens_of_a_file_are_text(trained, tmp_path, capsys, monkeypatc
     capsys.readouterr()
 
 
-def test_a_file_that_is_taken_for_a_text_is_told(trained, tmp_path, capsys, monkeypatch):
+def test_a_file_name_given_as_text_is_reported(trained, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lines.txt").write_text("one\n")
     assert main(["translate", str(trained), "lines.txt", "--max-new-tokens", "2"]) == 0
     assert "--input lines.txt translates the lines of that file" in capsys.readouterr().err
 
 
-def test_translate_refuses(trained, capsys, monkeypatch):
-    for asked, told in (
+def test_wrong_arguments_of_translate_are_reported(trained, capsys, monkeypatch):
+    for arguments, message in (
         ([], "standard input holds no rows"),
         (["one", "--input", "lines.txt"], "not both"),
         (["one", "--heads", "cross"], "give --picture too"),
@@ -207,15 +207,15 @@ def test_translate_refuses(trained, capsys, monkeypatch):
         (["one " * 70], "pass --truncation to cut it"),
     ):
         typed(monkeypatch, "")
-        assert main(["translate", str(trained), *asked]) == 1
+        assert main(["translate", str(trained), *arguments]) == 1
         shown = capsys.readouterr()
-        assert told in shown.err
+        assert message in shown.err
         assert not shown.out.strip()
 
 
-def test_the_demo_replaces_no_file_of_others(small, tmp_path, capsys):
+def test_the_demo_does_not_overwrite_another_corpus(small, tmp_path, capsys):
     (tmp_path / "train.tsv").write_text("mine\n")
     assert main(["demo", "--output", str(tmp_path), "--steps", "2"]) == 1
-    assert "train.tsv is there already and holds another corpus" in capsys.readouterr().err
+    assert "train.tsv exists and holds another corpus" in capsys.readouterr().err
     assert (tmp_path / "train.tsv").read_text() == "mine\n"
     assert not (tmp_path / "test.tsv").exists()

@@ -1,4 +1,4 @@
-"""glass explore: it tells its address, answers, and ends quietly."""
+"""glass explore: it reports its address, serves its page, and ends quietly."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from glassformer.cli.main import main
 
+from ..conftest import ROOT
 from ..generate.tiny_gpt2 import write_tiny_gpt2
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
@@ -27,11 +25,11 @@ def test_it_serves_until_it_is_interrupted(tmp_path):
     try:
         address = json.loads(process.stdout.readline())["address"]
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(address, timeout=20) as answer:
-            assert b"explorer.js" in answer.read()
+        with urllib.request.urlopen(address, timeout=20) as response:
+            assert b"explorer.js" in response.read()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
-        assert (process.returncode, said) == (0, b"")
+        _, errors = process.communicate(timeout=20)
+        assert (process.returncode, errors) == (0, b"")
     finally:
         process.kill()
 

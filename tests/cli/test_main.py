@@ -17,7 +17,8 @@ from glassformer.cli import main as command
 from glassformer.cli.arguments import message_in
 from glassformer.errors import InputError, WeightsError
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..conftest import ROOT
+
 GLASS = [sys.executable, "-m", "glassformer.cli.main"]
 VOCABULARY = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##aff", "##able", "hello", "!")
 
@@ -71,23 +72,23 @@ def test_tokenizing_imports_no_torch(vocabulary):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["tokenise"], "glass: there is no verb 'tokenise', did you mean 'tokenize'?\n"),
         (["zzz"], f"glass: there is no verb 'zzz'; the verbs are {', '.join(command.VERBS)}\n"),
         (["--verbose"], "glass: there is no option '--verbose'"),
     ],
 )
-def test_a_misspelt_verb_is_told(arguments, said, capsys):
+def test_a_misspelt_verb_is_reported(arguments, message, capsys):
     assert command.main(arguments) == command.MISUSED
     shown = capsys.readouterr()
-    assert shown.err.startswith(said)
+    assert shown.err.startswith(message)
     assert shown.err.count("\n") == 1
     assert not shown.out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["tokenize", "vocab.txt", "a", "--explian"], "unrecognized options: --explian, did you mean --explain?"),
         (["predict", "ner"], "missing from glass predict: MODEL A checkpoint folder or a name on the hub."),
@@ -96,10 +97,10 @@ def test_a_misspelt_verb_is_told(arguments, said, capsys):
         (["generate", "x", "a", "--set"], "missing value for argument '--set'."),
     ],
 )
-def test_arguments_that_do_not_fit_are_told_in_one_line(arguments, said, capsys):
+def test_wrong_arguments_are_reported_in_one_line(arguments, message, capsys):
     assert command.main(arguments) == command.MISUSED
     shown = capsys.readouterr()
-    assert shown.err.startswith(f"glass: {said}")
+    assert shown.err.startswith(f"glass: {message}")
     assert shown.err.endswith(f"; glass {arguments[0]} --help explains it\n")
     assert shown.err.count("\n") == 1
     assert not shown.out
@@ -107,9 +108,9 @@ def test_arguments_that_do_not_fit_are_told_in_one_line(arguments, said, capsys)
 
 def test_a_box_in_colours_or_without_a_frame_becomes_one_line():
     side, off = "\x1b[31m│\x1b[0m", "\x1b[0m"
-    drawn = f"\x1b[31m╭─{off} Title ──╮\n{side} Wrong: \x1b[1m--x{off} {side}\n{side} ──────────── {side}"
+    coloured = f"\x1b[31m╭─{off} Title ──╮\n{side} Wrong: \x1b[1m--x{off} {side}\n{side} ──────────── {side}"
     plain = " Title\n ------\n  Wrong: --x\n  ------\n  For full helptext, run glass\n"
-    assert message_in(drawn) == message_in(plain) == "wrong: --x"
+    assert message_in(coloured) == message_in(plain) == "wrong: --x"
 
 
 def test_an_error_of_many_lines_becomes_one():
@@ -139,12 +140,12 @@ def test_a_real_interrupt_shows_no_traceback(vocabulary):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    process.stdin.write(b"hello\n" * 300)  # so many that it writes some; then it waits for more
+    process.stdin.write(b"hello\n" * 300)  # enough that it writes some; then it waits for more
     process.stdin.flush()
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
-    assert (process.returncode, said) == (130, b"glass: interrupted\n")
+    _, message = process.communicate(timeout=30)
+    assert (process.returncode, message) == (130, b"glass: interrupted\n")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals and pipes of POSIX")
@@ -176,7 +177,7 @@ def test_notes_and_warnings_are_single_lines(capsys):
     assert not any(isinstance(handler, command.Notes) for handler in log.handlers)
 
 
-def test_of_several_processes_the_first_one_tells_its_notes(capsys, monkeypatch):
+def test_only_the_first_of_several_processes_prints_notes(capsys, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     with command.notes_on_stderr():
         logging.getLogger("glassformer").warning("the head is new")

@@ -1,4 +1,4 @@
-"""glass predict: every task from the shell, whole files, runs that are killed and go on."""
+"""glass predict: every task from the shell, files, and runs that are killed and resumed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ from glassformer.cli.main import main
 from glassformer.cli.verbs.predict import predict, read_options
 from glassformer.tasks.task_registry import ALIASES, TASKS, task_class
 
+from ..conftest import ROOT
 from ..models.architectures import tiny_bert
 from ..tasks.conftest import close, save
 from ..tasks.tiny import VOCAB
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ["so good", "the cat sat on the mat in the park .", "我爱北京天安门", "today is so bad !", "the film"]
 CLASSIFY = "text-classification"
-TRAINED = ("masked-language-modeling", "pre-training", "next-sentence-prediction")  # answered under another name
+TRAINED = (
+    "masked-language-modeling",
+    "pre-training",
+    "next-sentence-prediction",
+)  # their answers are those of another task
 
 
 def make(folder: Path, kind: str, seed: int = 0) -> Path:
@@ -89,21 +93,21 @@ def test_texts_are_the_columns_of_one_row(models, capsys):
     close(ours, numbered([pipeline("question-answering", reader)(question="who sat ?", context=TEXTS[1])]))
     ours = parsed(run(capsys, "multiple-choice", models["MultipleChoice"], "the", "cat", "dog", "film", "--json")[0])
     assert len(ours[0]["answer"]["scores"]) == 3
-    said = run(capsys, "question-answering", reader, "who sat ?", code=1)[1]
-    assert "question-answering reads question, context: give a text for each, got 1" in said
+    errors = run(capsys, "question-answering", reader, "who sat ?", code=1)[1]
+    assert "question-answering reads question, context: give a text for each, got 1" in errors
 
 
 def test_options_are_checked(models, capsys):
     filled = parsed(run(capsys, "fill-mask", models["MaskedLM"], "the [MASK] sat", "--option", "top_k=3", "--json")[0])
     assert len(filled[0]["answer"]) == 3
-    for option, said in (
+    for option, errors in (
         ("topk=3", "did you mean 'top_k'?"),
         ("top_k", "--option takes NAME=VALUE, got 'top_k'"),
         ("top_k=none", "top_k"),
     ):
-        _, told = run(capsys, "fill-mask", models["MaskedLM"], "the [MASK] sat", "--option", option, code=1)
-        assert said in told
-        assert told.count("\n") == 1
+        _, report = run(capsys, "fill-mask", models["MaskedLM"], "the [MASK] sat", "--option", option, code=1)
+        assert errors in report
+        assert report.count("\n") == 1
 
 
 def test_rows_of_files_and_of_standard_input(folder, file, tmp_path, capsys, monkeypatch):
@@ -120,8 +124,8 @@ def test_rows_of_files_and_of_standard_input(folder, file, tmp_path, capsys, mon
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(rows.encode())))
     close(parsed(run(capsys, CLASSIFY, folder, "--input", "-", "--format", "jsonl")[0]), answers)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(rows.encode())))
-    said = run(capsys, CLASSIFY, folder, "--input", "-")[1]
-    assert "note: standard input begins with a JSON object and is read as plain text; --format jsonl reads" in said
+    errors = run(capsys, CLASSIFY, folder, "--input", "-")[1]
+    assert "note: standard input begins with a JSON object and is read as plain text; --format jsonl reads" in errors
 
 
 def test_special_tokens_in_files_are_text(folder, models, tmp_path, capsys):
@@ -141,14 +145,14 @@ def test_bad_rows_are_named_or_skipped_and_counted(folder, tmp_path, capsys):
     file.write_text(
         '{"text": "so good"}\n{"text": \n{"text": "so bad"}\n' + long + '\n{"text": "the film"}\n{"a": 1}\n'
     )
-    shown, said = run(capsys, CLASSIFY, folder, "--input", file, code=1)
-    assert [one["row"] for one in parsed(shown)] == [0]  # what stands before the bad row is answered
-    assert f"{file}, line 2: " in said
-    said = run(capsys, CLASSIFY, folder, "--input", file, "--on-bad", "skip", "--output", output)[1]
+    shown, errors = run(capsys, CLASSIFY, folder, "--input", file, code=1)
+    assert [one["row"] for one in parsed(shown)] == [0]  # rows before the bad one are answered
+    assert f"{file}, line 2: " in errors
+    errors = run(capsys, CLASSIFY, folder, "--input", file, "--on-bad", "skip", "--output", output)[1]
     assert [one["row"] for one in parsed(output.read_text())] == [0, 2, 4]
-    assert "note: 3 rows skipped: " in said
-    assert all(f"{file}, line {line}: " in said for line in (2, 4, 6))
-    assert "pass --option truncation=true to cut it" in said
+    assert "note: 3 rows skipped: " in errors
+    assert all(f"{file}, line {line}: " in errors for line in (2, 4, 6))
+    assert "pass --option truncation=true to cut it" in errors
     file.write_text(long + "\n")
     output.unlink()
     assert "not one row could be used" in run(capsys, CLASSIFY, folder, "--input", file, "--on-bad", "skip", code=1)[1]
@@ -163,23 +167,23 @@ def test_bad_rows_among_many_cost_no_other_row(folder, tmp_path, capsys):
     for place in damaged:
         rows[place] = '{"text": '
     file.write_text("\n".join(rows) + "\n")
-    said = run(capsys, CLASSIFY, folder, "--input", file, "--on-bad", "skip", "--output", output)[1]
+    errors = run(capsys, CLASSIFY, folder, "--input", file, "--on-bad", "skip", "--output", output)[1]
     bad = too_long | damaged
     assert [one["row"] for one in parsed(output.read_text())] == [i for i in range(150) if i not in bad]
-    assert f"note: {len(bad)} rows skipped: " in said
+    assert f"note: {len(bad)} rows skipped: " in errors
 
 
-def test_a_damaged_file_is_told_behind_what_could_be_read(folder, tmp_path, capsys):
+def test_a_damaged_file_is_reported_after_its_readable_rows(folder, tmp_path, capsys):
     import gzip
 
     packed = tmp_path / "rows.txt.gz"
     packed.write_bytes(gzip.compress(os.urandom(4000).hex().encode() + b"\nso good\n" * 5000)[:-20])
-    shown, said = run(capsys, CLASSIFY, folder, "--input", packed, "--on-bad", "skip", code=1)
+    shown, errors = run(capsys, CLASSIFY, folder, "--input", packed, "--on-bad", "skip", code=1)
     assert len(parsed(shown)) > 100
-    assert "damaged" in said
+    assert "damaged" in errors
 
 
-def test_a_finished_result_stands_alone(folder, file, tmp_path, capsys):
+def test_a_complete_result_has_no_other_file_beside_it(folder, file, tmp_path, capsys):
     output = tmp_path / "out.jsonl"
     run(capsys, CLASSIFY, folder, "--input", file, "--output", output)
     close(parsed(output.read_text()), numbered([pipeline(CLASSIFY, folder)(text)[0] for text in TEXTS]))
@@ -190,42 +194,42 @@ def test_a_finished_result_stands_alone(folder, file, tmp_path, capsys):
     assert output.read_bytes() == before
 
 
-def test_what_was_written_is_told_to_machines_too(folder, tmp_path, capsys):
+def test_the_summary_is_printed_as_json(folder, tmp_path, capsys):
     file, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
     file.write_text('{"text": "so good"}\n{\n')
     arguments = (CLASSIFY, folder, "--input", file, "--output", output)
     run(capsys, *arguments, code=1)
-    told = json.loads(run(capsys, *arguments, "--on-bad", "skip", "--json")[0])
-    assert told == {"output": str(output), "count": 1, "skipped": 1, "resumed_at": 1}
+    report = json.loads(run(capsys, *arguments, "--on-bad", "skip", "--json")[0])
+    assert report == {"output": str(output), "count": 1, "skipped": 1, "resumed_at": 1}
     assert run(capsys, *arguments, "--on-bad", "skip", "--restart")[0] == f"{output}: 1 answer\n"
 
 
-def begun(folder, file, output, capsys) -> None:
-    """A run that a bad fifth row stopped; the bad row is then mended without a change of the file's size."""
+def interrupted(folder, file, output, capsys) -> None:
+    """A run that a bad fifth row stopped."""
     run(capsys, CLASSIFY, folder, "--input", file, "--output", output, code=1)
     assert [one["row"] for one in parsed(output.read_text())] == [0, 1, 2, 3]
 
 
-def test_a_stopped_run_goes_on(folder, tmp_path, capsys):
+def test_a_stopped_run_resumes(folder, tmp_path, capsys):
     file, output, whole = tmp_path / "rows.jsonl", tmp_path / "out.jsonl", tmp_path / "whole.jsonl"
     rows = [json.dumps({"text": text}) for text in TEXTS]
     file.write_text("\n".join([*rows[:4], "{", rows[4]]) + "\n")
-    begun(folder, file, output, capsys)
-    with open(output, "ab") as torn:
-        torn.write(b'{"row": 5, "ans')
-    said = run(capsys, CLASSIFY, folder, "--input", file, "--output", output, "--on-bad", "skip")[1]
-    assert "1 row skipped" in said
+    interrupted(folder, file, output, capsys)
+    with open(output, "ab") as part_file:
+        part_file.write(b'{"row": 5, "ans')
+    errors = run(capsys, CLASSIFY, folder, "--input", file, "--output", output, "--on-bad", "skip")[1]
+    assert "1 row skipped" in errors
     run(capsys, CLASSIFY, folder, "--input", file, "--output", whole, "--on-bad", "skip")
     close(parsed(output.read_text()), parsed(whole.read_text()))
     assert not list(tmp_path.glob("*.run.json"))
 
 
 @pytest.mark.parametrize("changed", ["input", "option", "model", "task"])
-def test_a_changed_run_does_not_go_on(changed, folder, tmp_path, capsys):
+def test_a_run_with_other_settings_does_not_resume(changed, folder, tmp_path, capsys):
     file, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
     rows = [json.dumps({"text": text}) for text in TEXTS]
     file.write_text("\n".join([*rows[:4], "{", rows[4]]) + "\n")
-    begun(folder, file, output, capsys)
+    interrupted(folder, file, output, capsys)
     task, model, more = CLASSIFY, folder, ["--on-bad", "skip"]
     if changed == "input":
         file.write_text(file.read_text().replace("so good", "so cool"))
@@ -236,32 +240,32 @@ def test_a_changed_run_does_not_go_on(changed, folder, tmp_path, capsys):
     else:
         task = "feature-extraction"
     arguments = (task, model, "--input", file, "--output", output, *more)
-    said = run(capsys, *arguments, code=1)[1]
-    assert "was begun from something else" in said
-    assert "--restart begins anew" in said
+    errors = run(capsys, *arguments, code=1)[1]
+    assert "was started with other settings" in errors
+    assert "--restart starts again" in errors
     assert len(parsed(output.read_text())) == 4
     run(capsys, *arguments, "--restart")
     assert [one["row"] for one in parsed(output.read_text())] == [0, 1, 2, 3, 5]
 
 
 @pytest.mark.parametrize("more", [[], ["--on-bad", "skip"]])
-def test_a_run_that_found_nothing_leaves_nothing(more, folder, tmp_path, capsys):
+def test_a_run_without_results_leaves_no_file(more, folder, tmp_path, capsys):
     file, output = tmp_path / "rows.csv", tmp_path / "out.jsonl"
     file.write_text("id,review\n1,so good\n2,so bad\n")
     arguments = (CLASSIFY, folder, "--input", file, "--output", output, *more)
-    assert "goes on where it stopped" not in run(capsys, *arguments, code=1)[1]
+    assert "the same command resumes it" not in run(capsys, *arguments, code=1)[1]
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
     run(capsys, *arguments, "--column", "text=review")
     assert len(parsed(output.read_text())) == 2
 
 
-def test_a_place_that_cannot_be_written_is_told_by_the_name_that_was_given(folder, file, capsys):
-    said = run(capsys, CLASSIFY, folder, "--input", file, "--output", "/proc/out.jsonl", code=1)[1]
-    assert said.startswith("glass: /proc/out.jsonl cannot be written: ")
+def test_an_output_that_cannot_be_written_is_reported_by_its_name(folder, file, capsys):
+    errors = run(capsys, CLASSIFY, folder, "--input", file, "--output", "/proc/out.jsonl", code=1)[1]
+    assert errors.startswith("glass: /proc/out.jsonl cannot be written: ")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_a_killed_run_goes_on_and_the_result_is_whole(folder, tmp_path, capsys):
+def test_a_killed_run_resumes_and_the_result_is_complete(folder, tmp_path, capsys):
     file, output = tmp_path / "rows.txt", tmp_path / "out.jsonl"
     texts = [f"{TEXTS[i % 5]} {'the ' * (i % 20)}" for i in range(6000)]
     file.write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -293,12 +297,12 @@ def test_only_one_process_writes_a_result(folder, file, tmp_path, capsys):
     with open(tmp_path / "out.jsonl", "ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         assert "is being written by another process" in run(capsys, *arguments, code=1)[1]
-        other.truncate(0)  # nothing is found yet, and it is not ours to take away
+        other.truncate(0)  # empty, but written by another process
         assert "is being written by another process" in run(capsys, *arguments, code=1)[1]
     assert (tmp_path / "out.jsonl").exists()
 
 
-def test_lists_and_nothing_as_options(folder, models, capsys):
+def test_options_that_are_lists_or_none(folder, models, capsys):
     def read(task: str, option: str) -> object:
         return next(iter(read_options(task, [option]).values()))
 
@@ -308,7 +312,7 @@ def test_lists_and_nothing_as_options(folder, models, capsys):
     assert read(CLASSIFY, "function_to_apply=none") == read("ner", "aggregation_strategy=none") == "none"
 
 
-def test_which_mask_and_which_texts_a_line_belongs_to(models, capsys):
+def test_table_lines_name_their_mask_and_texts(models, capsys):
     shown = run(capsys, "fill-mask", models["MaskedLM"], "the [MASK] sat on [MASK]", "--option", "top_k=1")[0]
     header, *lines = shown.splitlines()
     assert header.split()[:2] == ["text", "#"]
@@ -318,7 +322,7 @@ def test_which_mask_and_which_texts_a_line_belongs_to(models, capsys):
     assert "the cat sat" in shown
 
 
-def test_the_first_rows_alone_and_their_ids(folder, tmp_path, capsys):
+def test_a_limit_and_the_ids_of_rows(folder, tmp_path, capsys):
     file, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
     file.write_text("".join(json.dumps({"id": f"n{i}", "text": text}) + "\n" for i, text in enumerate(TEXTS)))
     run(capsys, CLASSIFY, folder, "--input", file, "--output", output, "--limit", 2)
@@ -331,15 +335,15 @@ def test_the_help_names_every_task():
     assert all(re.search(rf"\b{task}\b", predict.__doc__) for task in (*TASKS, *ALIASES) if task not in TRAINED)
 
 
-def test_the_options_that_the_help_names_are_there():
-    told = re.search(r"Some options of tasks: (.*?)\.\n", predict.__doc__, re.S)[1]
-    told = re.sub(r"\([^)]*\)", "", " ".join(told.split()))
-    for part in told.split("; "):
+def test_the_options_in_the_help_exist():
+    report = re.search(r"Some options of tasks: (.*?)\.\n", predict.__doc__, re.S)[1]
+    report = re.sub(r"\([^)]*\)", "", " ".join(report.split()))
+    for part in report.split("; "):
         task, _, names = part.partition(" ")
         assert {name.strip() for name in names.split(",")} <= {*task_class(task).option_names()}, task
 
 
-def test_a_column_of_another_name_is_asked_for(folder, tmp_path, capsys):
+def test_an_unknown_column_is_reported_with_the_option_that_names_it(folder, tmp_path, capsys):
     file = tmp_path / "rows.csv"
     file.write_text("id,review\n1,so good\n")
     assert "--column text=..." in run(capsys, CLASSIFY, folder, "--input", file, code=1)[1]
@@ -347,7 +351,7 @@ def test_a_column_of_another_name_is_asked_for(folder, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "errors"),
     [
         ([], "give texts, or --input with a file of rows"),
         (["a", "--input", "x.txt"], "not both"),
@@ -364,18 +368,18 @@ def test_a_column_of_another_name_is_asked_for(folder, tmp_path, capsys):
         (["--input", "x.txt", "--limit", "0"], "--limit must be 1 or more, got 0"),
     ],
 )
-def test_wrong_use_is_one_line(folder, arguments, said, capsys):
-    shown, told = run(capsys, CLASSIFY, folder, *arguments, code=1)
-    assert said in told
-    assert told.count("\n") == 1
+def test_wrong_use_is_one_line(folder, arguments, errors, capsys):
+    shown, report = run(capsys, CLASSIFY, folder, *arguments, code=1)
+    assert errors in report
+    assert report.count("\n") == 1
     assert not shown
 
 
-def test_a_task_that_is_forgotten_is_told(folder, capsys):
+def test_a_missing_task_is_reported(folder, capsys):
     assert f"there is no task {str(folder)!r}" in run(capsys, folder, "so good", code=1)[1]
 
 
-def test_a_task_that_is_misspelt_is_told(folder, capsys):
+def test_a_misspelt_task_is_reported(folder, capsys):
     assert "did you mean 'fill-mask'?" in run(capsys, "fill-masks", folder, "a", code=1)[1]
 
 

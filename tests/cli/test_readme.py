@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from glassformer.cli.main import VERBS
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..conftest import ROOT
+
 READMES = ("README.md", "README.zh.md")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^(#+) ", re.MULTILINE)
@@ -32,7 +32,7 @@ def test_both_have_the_same_headings_tables_and_code():
     assert rows[0] == rows[1]
 
 
-def test_both_name_the_same_things():
+def test_both_name_the_same_identifiers():
     names = [set(re.findall(r"`([A-Za-z_][\w./-]*)`", BLOCK.sub("", text_of(name)))) for name in READMES]
     assert names[0] == names[1]
 
@@ -50,7 +50,7 @@ def test_the_python_code_runs(name, minilm, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", READMES)
-def test_every_verb_is_named_and_no_other(name):
+def test_exactly_the_existing_verbs_are_named(name):
     shell = "\n".join(block for language, block in blocks(name) if language == "bash")
     assert set(re.findall(r"^glass ([\w-]+)", shell, re.MULTILINE)) == set(VERBS)
 

@@ -39,41 +39,41 @@ def found(capsys, *arguments: object) -> list[dict]:
 
 def test_hits_are_those_of_the_encoder(folder, corpus, capsys):
     queries = ["the dog is good", "北京"]
-    told = found(capsys, folder, corpus, *queries, "-k", 3)
+    report = found(capsys, folder, corpus, *queries, "-k", 3)
     expected = SentenceEncoder.from_pretrained(folder).search(queries, TEXTS, 3)
-    assert [one["query"] for one in told] == queries
-    for one, hits in zip(told, expected, strict=True):
+    assert [one["query"] for one in report] == queries
+    for one, hits in zip(report, expected, strict=True):
         assert [hit["row"] for hit in one["hits"]] == [hit["corpus_id"] for hit in hits]
         assert [hit["text"] for hit in one["hits"]] == [hit["text"] for hit in hits]
         assert [hit["score"] for hit in one["hits"]] == pytest.approx([hit["score"] for hit in hits], abs=1e-5)
 
 
 def test_hits_are_shown_as_a_table(folder, corpus, capsys):
-    (told,) = found(capsys, folder, corpus, "so good", "-k", 2)
+    (report,) = found(capsys, folder, corpus, "so good", "-k", 2)
     lines = run(capsys, folder, corpus, "so good", "-k", 2)[0].splitlines()
     assert lines[:2] == ["so good", "#   score  row  text"]
-    best = told["hits"][0]
+    best = report["hits"][0]
     assert lines[2].split(maxsplit=3) == ["1", f"{best['score']:.4f}", str(best["row"]), best["text"]]
     assert len(lines) == 4
 
 
 def test_a_table_is_searched_by_its_column(folder, tmp_path, capsys):
     (tmp_path / "c.csv").write_text("id,title\n1,so good\n2,the film\n")
-    (told,) = found(capsys, folder, tmp_path / "c.csv", "the film", "--column", "text=title", "-k", 9)
-    assert {hit["text"] for hit in told["hits"]} == {"so good", "the film"}
+    (report,) = found(capsys, folder, tmp_path / "c.csv", "the film", "--column", "text=title", "-k", 9)
+    assert {hit["text"] for hit in report["hits"]} == {"so good", "the film"}
 
 
-def test_an_index_is_made_once_and_finds_the_same(folder, corpus, tmp_path, capsys):
+def test_an_index_is_created_once_and_gives_the_same_hits(folder, corpus, tmp_path, capsys):
     index = tmp_path / "corpus.npy"
     plain = found(capsys, folder, corpus, "so good")
     first = found(capsys, folder, corpus, "so good", "--index", index)
-    made = index.stat().st_mtime_ns
+    created = index.stat().st_mtime_ns
     second = found(capsys, folder, corpus, "so good", "--index", index)
-    assert index.stat().st_mtime_ns == made
+    assert index.stat().st_mtime_ns == created
     assert numpy.load(index).shape == (6, 48)
-    for told in (first, second):
-        assert [hit["row"] for hit in told[0]["hits"]] == [hit["row"] for hit in plain[0]["hits"]]
-        assert [hit["text"] for hit in told[0]["hits"]] == [hit["text"] for hit in plain[0]["hits"]]
+    for report in (first, second):
+        assert [hit["row"] for hit in report[0]["hits"]] == [hit["row"] for hit in plain[0]["hits"]]
+        assert [hit["text"] for hit in report[0]["hits"]] == [hit["text"] for hit in plain[0]["hits"]]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.npy", "corpus.txt"]
 
 
@@ -87,18 +87,18 @@ def test_what_glass_embed_wrote_is_an_index(folder, corpus, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         ("longer", "it has 6 vectors and the corpus 7 texts"),
         ("touched", "it is older than the corpus"),
-        ("other texts", "its vectors are not those that this model gives to these texts"),
-        ("other model", "its vectors are not those that this model gives to these texts"),
+        ("other texts", "its vectors are not those of these texts by this model"),
+        ("other model", "its vectors are not those of these texts by this model"),
         ("narrow", "its vectors have 3 numbers and those of the model 48"),
-        ("damaged", "cannot be read as a .npy file: it is damaged, or none\n"),
+        ("damaged", "cannot be read as a .npy file: it is damaged or not such a file\n"),
         ("whole numbers", "does not hold vectors in float32"),
     ],
 )
-def test_an_index_of_something_else_is_refused(spoil, said, folder, corpus, tmp_path, capsys):
+def test_an_index_of_something_else_is_refused(spoil, message, folder, corpus, tmp_path, capsys):
     index, model = tmp_path / "corpus.npy", folder
     run(capsys, folder, corpus, "so good", "--index", index)
     state = corpus.stat()
@@ -115,23 +115,23 @@ def test_an_index_of_something_else_is_refused(spoil, said, folder, corpus, tmp_
         index.write_bytes(b"nothing")
     else:
         numpy.save(index, numpy.zeros((6, 3), "f4") if spoil == "narrow" else numpy.zeros((6, 48), int))
-    assert said in run(capsys, model, corpus, "so good", "--index", index, code=1)[1]
+    assert message in run(capsys, model, corpus, "so good", "--index", index, code=1)[1]
     os.utime(corpus, (state.st_atime, state.st_mtime))
     assert found(capsys, model, corpus, "so good", "--index", index, "--restart")[0]["hits"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["a", "-k", "0"], "--top-k must be 1 or more, got 0"),
         (["a", "--restart"], "--restart is for --index with a file"),
         (["a", "--index", "x.txt"], "vectors are written as a .npy file, got 'x.txt'"),
     ],
 )
-def test_wrong_use_is_one_line(folder, corpus, arguments, said, capsys):
-    shown, told = run(capsys, folder, corpus, *arguments, code=1)
-    assert said in told
-    assert told.count("\n") == 1
+def test_wrong_use_is_one_line(folder, corpus, arguments, message, capsys):
+    shown, report = run(capsys, folder, corpus, *arguments, code=1)
+    assert message in report
+    assert report.count("\n") == 1
     assert not shown
 
 
@@ -141,8 +141,8 @@ def test_a_bad_row_of_the_corpus_is_named(folder, corpus, capsys):
 
 
 @pytest.mark.parametrize("more", [[], ["--index"]])
-def test_a_usual_name_of_a_column_will_do(more, folder, tmp_path, capsys):
+def test_a_usual_column_name_is_found(more, folder, tmp_path, capsys):
     (tmp_path / "c.csv").write_text("id,sentence\n1,so good\n2,the film\n")
     index = [tmp_path / "c.npy"] if more else []
-    (told,) = found(capsys, folder, tmp_path / "c.csv", "the film", "-k", 9, *more, *index)
-    assert {hit["text"] for hit in told["hits"]} == {"so good", "the film"}
+    (report,) = found(capsys, folder, tmp_path / "c.csv", "the film", "-k", 9, *more, *index)
+    assert {hit["text"] for hit in report["hits"]} == {"so good", "the film"}

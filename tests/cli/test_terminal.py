@@ -41,7 +41,7 @@ def test_a_terminal_gets_a_drawn_table_without_markup(monkeypatch, no_color):
     assert "\x1b[3" not in shown  # no colour
 
 
-def test_sizes_are_said_as_people_say_them():
+def test_sizes_have_readable_units():
     assert [size(n) for n in (0, 999, 1000, 12_345_678, 5 * 10**9)] == [
         "0 bytes",
         "999 bytes",

@@ -61,13 +61,13 @@ def test_lines_of_a_file_and_of_standard_input(vocabulary, tmp_path, capsys, mon
     assert [json.loads(line)["ids"] for line in lines] == [[2, 8, 3], [2, 5, 3]]
 
 
-def test_a_text_that_says_none_is_a_text(vocabulary, capsys):  # noqa: F811
+def test_the_word_none_is_a_text(vocabulary, capsys):  # noqa: F811
     assert json.loads(run(capsys, vocabulary, "None", "--json"))["text"] == "None"
     assert json.loads(run(capsys, vocabulary, "--json", "--", "--hello"))["text"] == "--hello"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "give a text, or --input"),
         (["a", "b", "c"], "one text or a pair of texts is taken, got 3"),
@@ -75,10 +75,10 @@ def test_a_text_that_says_none_is_a_text(vocabulary, capsys):  # noqa: F811
         (["--input", "/no/such/file"], "/no/such/file cannot be read: no such file or directory"),
     ],
 )
-def test_wrong_use_is_one_line(vocabulary, arguments, said, capsys):  # noqa: F811
+def test_wrong_use_is_one_line(vocabulary, arguments, message, capsys):  # noqa: F811
     assert main(["tokenize", str(vocabulary), *arguments]) == 1
     shown = capsys.readouterr().err
-    assert said in shown
+    assert message in shown
     assert shown.count("\n") == 1
 
 

@@ -1,4 +1,4 @@
-"""`glass train` and `glass evaluate`: from options, from recipes, with a proof, and errors in one line."""
+"""`glass train` and `glass evaluate`: from options, from recipes, resumed exactly, and with errors in one line."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_resuming(here, capsys):
     assert code == 0 and "trained 4 steps" in out, err
 
 
-def test_the_proof_of_going_on(here, capsys, monkeypatch):
+def test_check_resume_compares_a_resumed_run(here, capsys, monkeypatch):
     code, out, err = run(capsys, "train", "recipe.toml", "--check-resume")
     assert code == 0, err
     assert out.startswith("exact: 6 steps, and 6 with a break after 3, give ")
@@ -100,7 +100,7 @@ def test_the_proof_of_going_on(here, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["text-classification"], "the command line needs model, a folder or a hub name\n"),
         (["recipe"], "there is no task 'recipe'; the recipe is called recipe.toml"),
@@ -134,20 +134,20 @@ def test_the_proof_of_going_on(here, capsys, monkeypatch):
         (["recipe.toml", "--data.columns={ text = 'sentence' }"], "must name all columns that are read, and label"),
     ],
 )
-def test_what_is_wrong_is_one_line(here, capsys, arguments, told):
+def test_wrong_arguments_are_one_line(here, capsys, arguments, message):
     code, _, err = run(capsys, "train", *arguments)
-    assert code == 1 and told in err
+    assert code == 1 and message in err
     assert err.strip().count("\n") == 0, err
 
 
-def test_a_broken_recipe_is_told(here, capsys):
+def test_a_broken_recipe_is_reported(here, capsys):
     Path("broken.toml").write_text("task = \n")
     code, _, err = run(capsys, "train", "broken.toml")
     assert code == 1 and "broken.toml is not a TOML file: Invalid value (at line 1" in err
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.name)
-def test_the_recipes_are_right(path):
+def test_the_recipes_are_valid(path):
     assert make_recipe(read_recipe(path), path.name).train.output_dir
 
 
@@ -172,7 +172,7 @@ def build_with(**fields) -> Trainer:
     return build_trainer(make_recipe(values))
 
 
-def test_from_scratch_is_the_same_shape_with_drawn_weights(here):
+def test_from_scratch_is_the_same_shape_with_new_weights(here):
     tuned, fresh = build_with().task, build_with(from_scratch=True).task
     assert type(fresh.model) is type(tuned.model)
     assert fresh.model.config.label2id == tuned.model.config.label2id == {"bad": 0, "good": 1}
@@ -185,7 +185,7 @@ def test_from_scratch_is_the_same_shape_with_drawn_weights(here):
     assert not same(mine, weights(build_with(from_scratch=True, seed=7).task))
 
 
-def test_a_new_head_belongs_to_the_seed(here):
+def test_a_new_head_is_initialised_from_the_seed(here):
     torch.manual_seed(1)
     first = weights(build_with(seed=3).task)
     torch.manual_seed(2)
@@ -193,11 +193,11 @@ def test_a_new_head_belongs_to_the_seed(here):
     assert not same(first, weights(build_with(seed=4).task))
 
 
-def test_a_limit_draws_the_same_rows_in_every_run(here):
-    drawn = [row["text"] for row in build_with(data__limit=4).batches.rows]
+def test_a_limit_samples_the_same_rows_in_every_run(here):
+    sampled = [row["text"] for row in build_with(data__limit=4).batches.rows]
     assert len(build_with(data__eval_limit=2).eval_rows) == 2
-    assert len(drawn) == 4 and drawn != [row["text"] for row in ROWS[:4]]
-    assert drawn == [row["text"] for row in build_with(data__limit=4, seed=9).batches.rows]
+    assert len(sampled) == 4 and sampled != [row["text"] for row in ROWS[:4]]
+    assert sampled == [row["text"] for row in build_with(data__limit=4, seed=9).batches.rows]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_new_model_with_a_new_tokenizer_from_plain_text(here, capsys, task, mo
 
 
 @pytest.mark.parametrize(
-    "fields, told",
+    "fields, message",
     [
         ({"model": "new:openai-gpt"}, "new:openai-gpt needs a tokenizer: a folder, a name or .*, new:words$"),
         ({"vocabulary.vocab_size": 100}, r"\[vocabulary\] is for a new tokenizer: new:wordpiece"),
@@ -237,25 +237,28 @@ def test_a_new_model_with_a_new_tokenizer_from_plain_text(here, capsys, task, mo
         ({"data.buffer": 0}, "data.buffer must be a whole number of at least 1, got 0"),
     ],
 )
-def test_what_a_recipe_cannot_mean_is_told(here, fields, told):
+def test_contradictions_in_a_recipe_are_reported(here, fields, message):
     values = read_recipe(Path("recipe.toml"))
     for name, value in fields.items():
         set_field(values, name, value)
-    with pytest.raises(glassformer.errors.GlassformerError, match=told):
+    with pytest.raises(glassformer.errors.GlassformerError, match=message):
         make_recipe(values)
 
 
-def test_labels_that_are_none(here):
+def test_scores_and_constant_labels_are_no_class_labels(here):
     values = read_recipe(Path("recipe.toml"))
-    for label, told in (("1.5", "labels such as '1.5' are not names but scores"), ("3", "all rows have the label '3'")):
+    for label, message in (
+        ("1.5", "labels such as '1.5' are not names but scores"),
+        ("3", "all rows have the label '3'"),
+    ):
         Path("train.tsv").write_text(f"sentence\tlabel\nso good\t{label}\nnot so good\t3\n")
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             build_trainer(make_recipe(values))
         task = build_trainer(make_recipe({**values, "config": {"num_labels": 1}, "data": {"train": "train.tsv"}})).task
         assert task.kind == "regression"
 
 
-def test_labels_that_differ_in_spaces_are_told(here):
+def test_labels_that_differ_in_spaces_are_reported(here):
     Path("train.tsv").write_text("sentence\tlabel\nso good\tgood\nvery good\tgood \nso bad\tbad\n")
     with pytest.raises(ConfigError, match="the labels 'good' and 'good ' differ in spaces alone"):
         build_trainer(make_recipe(read_recipe(Path("recipe.toml"))))
@@ -272,7 +275,7 @@ def test_tags_that_are_numbers_need_names(here, capsys):
     assert [task.reference(row) for row in rows] == [["B-PER", "I-PER", "O"], ["O", "O"]]
 
 
-def test_a_trained_head_and_other_labels(here, capsys):
+def test_a_trained_head_refuses_other_labels(here, capsys):
     assert run(capsys, "train", "recipe.toml", "--max-steps=1")[0] == 0
     Path("topics.tsv").write_text("sentence\tlabel\nmusic\tarts\nacme works\ttrade\nthe park\tsports\n")
     again = ["train", "recipe.toml", "--model=run", "--data=topics.tsv", "--eval=none", "--output-dir=other"]
@@ -285,22 +288,22 @@ def test_a_trained_head_and_other_labels(here, capsys):
     assert run(capsys, *again, "--output-dir=third")[0] == 0
 
 
-def test_tables_of_other_kinds_and_rows_that_are_left_out(here, capsys):
+def test_other_separators_and_skipped_rows(here, capsys):
     lines = [f"{row['text']};{'good' if row['label'] else 'bad'}" for row in ROWS]
     Path("train.csv").write_text("\n".join(["sentence;label", *lines, "a; broken; row", '"open;bad', ""]))
     arguments = ["train", "recipe.toml", "--data=train.csv", "--eval=none"]
-    told = run(capsys, *arguments)[2]
-    assert "if ';' stands between columns, say --data.delimiter=';'; there is 'sentence;label'" in told
-    told = run(capsys, *arguments, "--delimiter=;")[2]
-    assert "train.csv, line 12: 3 fields, but line 1 has 2" in told
-    told = run(capsys, *arguments, "--delimiter=;", "--on-bad=skip")[2]
-    assert "2 rows skipped: train.csv, line 12" in told and "with --data.quotes=false a quote is a plain" in told
+    message = run(capsys, *arguments)[2]
+    assert "if ';' stands between columns, say --data.delimiter=';'; there is 'sentence;label'" in message
+    message = run(capsys, *arguments, "--delimiter=;")[2]
+    assert "train.csv, line 12: 3 fields, but line 1 has 2" in message
+    message = run(capsys, *arguments, "--delimiter=;", "--on-bad=skip")[2]
+    assert "2 rows skipped: train.csv, line 12" in message and "with --data.quotes=false a quote is a plain" in message
     Path("run").rename("before")
-    code, _, told = run(capsys, *arguments, "--delimiter=;", "--on-bad=skip", "--quotes=false")
-    assert code == 0 and "1 row skipped: train.csv, line 12" in told
+    code, _, message = run(capsys, *arguments, "--delimiter=;", "--on-bad=skip", "--quotes=false")
+    assert code == 0 and "1 row skipped: train.csv, line 12" in message
 
 
-def test_files_that_stand_side_by_side_are_read_as_they_are(here):
+def test_parallel_files_are_read_line_by_line(here):
     Path("texts.txt").write_text("so good\nso bad\n")
     Path("labels.txt").write_text("good\nbad\n")
     values = {**read_recipe(Path("recipe.toml")), "data": {"train": {"text": "texts.txt", "label": "labels.txt"}}}
@@ -319,7 +322,7 @@ def test_a_folder_may_be_called_by_a_number_or_a_date():
     assert values == {"train": {"output_dir": "2024-05-01", "seed": 3}, "model": "7", "data": {"train": "10:30:00"}}
 
 
-def test_fields_of_the_command_line_find_their_place():
+def test_fields_of_the_command_line_are_put_in_their_sections():
     values = {}
     set_fields(
         values, ["output-dir=7", "limit=3", "columns.text=1", "train.seed=2", "data=2024-05-01", "model=8", "lora.r=2"]
@@ -334,7 +337,7 @@ def test_fields_of_the_command_line_find_their_place():
         make_recipe({"learning_rate": 1}, "r.toml")
 
 
-def test_a_model_that_is_not_the_best_one_is_told(here, capsys):
+def test_a_final_model_that_is_not_the_best_is_reported(here, capsys):
     """A high rate makes the second evaluation worse than the first; the model that is kept is the last one."""
     rows = [{"text": row["text"], "label": f"{row['label']}"} for row in ROWS]
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -345,8 +348,8 @@ def test_a_model_that_is_not_the_best_one_is_told(here, capsys):
     found = json.loads(Path("run/result.json").read_text())
     kept, best = found["metrics"], found["best"]
     assert kept["loss"] > best["value"]
-    told = f"best loss: {best['value']:.4f} at step {best['step']}; of the model that was kept: {kept['loss']:.4f}\n"
-    assert out.endswith(told)
+    message = f"best loss: {best['value']:.4f} at step {best['step']}; of the model that was kept: {kept['loss']:.4f}\n"
+    assert out.endswith(message)
     page = Path("run/report.html").read_text()
     assert f"<td>final model</td><td>loss {kept['loss']:.4f}, accuracy {kept['accuracy']:.4f}" in page
 
@@ -357,9 +360,9 @@ def test_an_adapter_is_evaluated(here, capsys):
     columns = ["--column=text=sentence", "--column=label"]
     code, out, err = run(capsys, "evaluate", "text-classification", "run", "--data=dev.tsv", *columns, "--json")
     assert code == 0, err
-    told = json.loads(Path("run/result.json").read_text())
-    assert json.loads(out)["loss"] == pytest.approx(told["metrics"]["loss"], abs=1e-5)
-    assert told["trained_parameters"] < told["parameters"] / 4
+    message = json.loads(Path("run/result.json").read_text())
+    assert json.loads(out)["loss"] == pytest.approx(message["metrics"]["loss"], abs=1e-5)
+    assert message["trained_parameters"] < message["parameters"] / 4
 
 
 def test_a_new_model_gets_a_tokenizer_of_its_kind():
@@ -370,7 +373,7 @@ def test_a_new_model_gets_a_tokenizer_of_its_kind():
     assert make_recipe({**values, "model": "gpt2"}).tokenizer is None
 
 
-def test_a_usual_name_of_a_column_will_do(here, capsys):
+def test_a_usual_column_name_is_found(here, capsys):
     options = ["--model", "model", "--data", "train.tsv", "--output-dir=run", "--max-steps=1"]
     for more in ([], ["--model=new:bert", "--config.hidden_size=12", "--config.num_hidden_layers=1"]):
         code, _, err = run(capsys, "train", "text-classification", *options, *more, f"--output-dir=run{len(more)}")
@@ -378,7 +381,7 @@ def test_a_usual_name_of_a_column_will_do(here, capsys):
         assert "'sentence' as text" in err
 
 
-def test_a_column_of_another_name_is_asked_for_in_the_verb_s_own_way(here, capsys):
+def test_an_unknown_column_is_reported_with_the_option_of_the_verb(here, capsys):
     Path("rows.tsv").write_text("review\tlabel\nso good\tgood\nso bad\tbad\n")
     options = ["text-classification", "--model=model", "--data=rows.tsv", "--output-dir=run"]
     assert "it is: --data.columns.text=..." in run(capsys, "train", *options)[2]

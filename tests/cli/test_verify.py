@@ -1,4 +1,4 @@
-"""glass verify: recorded numbers and those of transformers, and that a changed weight is found."""
+"""glass verify: compares with recorded numbers and with transformers, and finds changed weights."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def change(folder: Path, name: str, by: float) -> None:
 
 
 @pytest.mark.parametrize("kind", ["SequenceClassification", "MaskedLM", "QuestionAnswering", "MultipleChoice"])
-def test_transformers_gives_the_same(kind, tmp_path, capsys):
+def test_outputs_equal_those_of_transformers(kind, tmp_path, capsys):
     transformers = pytest.importorskip("transformers")
-    told = json.loads(run(capsys, make(tmp_path / "model", kind), "the cat sat .", "so good", "--json")[0])
-    assert told["against"] == f"transformers {transformers.__version__}"
-    assert told["model_class"] == f"BertFor{kind}"
-    names = [each["name"] for each in told["values"]]
+    report = json.loads(run(capsys, make(tmp_path / "model", kind), "the cat sat .", "so good", "--json")[0])
+    assert report["against"] == f"transformers {transformers.__version__}"
+    assert report["model_class"] == f"BertFor{kind}"
+    names = [each["name"] for each in report["values"]]
     assert names[:2] == ["embeddings", "layer 1"]
     assert names[-1] in ("logits", "end_logits")
-    assert all(each["difference"] < 1e-5 for each in told["values"])
-    assert told["agrees"]
+    assert all(each["difference"] < 1e-5 for each in report["values"])
+    assert report["agrees"]
 
 
 def test_a_reference_is_recorded_and_replayed(folder, capsys):
@@ -59,12 +59,12 @@ def test_a_reference_is_recorded_and_replayed(folder, capsys):
 def test_a_changed_weight_is_found_in_its_layer(folder, capsys):
     run(capsys, folder, "--record")
     change(folder, "encoder.layer.1.", 0.01)
-    told = json.loads(run(capsys, folder, "--json", code=1)[0])
-    agrees = {each["name"]: each["agrees"] for each in told["values"]}
+    report = json.loads(run(capsys, folder, "--json", code=1)[0])
+    agrees = {each["name"]: each["agrees"] for each in report["values"]}
     assert agrees["embeddings"]
     assert agrees["layer 1"]
     assert not agrees["layer 2"]
-    assert not told["agrees"]
+    assert not report["agrees"]
     assert "does NOT agree within 0.0001" in run(capsys, folder, code=1)[0]
     assert run(capsys, folder, "--tolerance", 100)[0]
 
@@ -76,7 +76,7 @@ def test_changed_ids_are_found(folder, capsys):
     assert "token ids: NOT the same" in run(capsys, folder, code=1)[0]
 
 
-def test_a_reference_of_another_model_or_a_torn_one_is_refused(folder, capsys):
+def test_a_damaged_reference_is_refused(folder, capsys):
     run(capsys, folder, "--record")
     assert "has a reference with texts of its own" in run(capsys, folder, "so good", code=1)[1]
     tensors = folder / "reference.safetensors"
@@ -84,12 +84,12 @@ def test_a_reference_of_another_model_or_a_torn_one_is_refused(folder, capsys):
     assert "is not the file that reference.json describes" in run(capsys, folder, code=1)[1]
 
 
-def test_without_anything_to_compare_with_it_is_told_what_to_install(folder, capsys, monkeypatch):
+def test_a_missing_reference_reports_what_to_install(folder, capsys, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "transformers" else find(name))
-    said = run(capsys, folder, code=1)[1]
-    assert "pip install transformers" in said
-    assert "--record" in said
+    errors = run(capsys, folder, code=1)[1]
+    assert "pip install transformers" in errors
+    assert "--record" in errors
 
 
 def test_a_tolerance_must_be_above_zero(folder, capsys):

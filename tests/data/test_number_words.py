@@ -83,7 +83,7 @@ def test_what_is_judged_is_never_learnt():
 
 
 def test_lists_of_numbers_are_of_all_lengths_and_none_is_in_both_parts(tmp_path):
-    spec = importlib.util.spec_from_file_location("lists_of_numbers", ROOT / "scripts/lists_of_numbers.py")
+    spec = importlib.util.spec_from_file_location("make_number_lists", ROOT / "scripts/make_number_lists.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     script.PARTS, script.LENGTHS = {"test": 60, "train": 100}, range(1, 3)  # of 100 lists of one, 80 are wanted

@@ -1,4 +1,4 @@
-"""Where a translator looks: the weights, the pictures, the page."""
+"""The attention of a translator: the weights, the pictures, the page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from glassformer import (
     write_alignments,
 )
 from glassformer.explain.analysis.alignment import Alignment
-from glassformer.explain.pages import image_files as pictures
+from glassformer.explain.pages import image_files
 from glassformer.explain.pages.alignment_page import alignment_page, grey_png
 
 HOSTILE = "<script>alert(1)</script>"
@@ -64,34 +64,34 @@ def task():
         eos_token_id=3,
     )
     model = TransformerForSeq2SeqLM(config).eval()
-    model.fc_out.weight.data[0, 0] += 0.01  # a model that is as it was drawn does not answer
+    model.fc_out.weight.data[0, 0] += 0.01  # a model with untouched initial weights does not answer
     return Translation(model, tokenizer, max_new_tokens=6, suppress_tokens=[0, 1, 2, 4])
 
 
-def test_the_weights_are_those_of_the_words_that_were_written(task):
-    seen = align(task, "a b c")
-    assert seen.source == ["[CLS]", "a", "b", "c", "[SEP]"]
-    assert seen.read_back[0] == "[CLS]"
-    assert seen.read_back[1:] == seen.target[:-1]
-    length = len(seen.target)
-    assert seen.cross.shape == (3, 2, length, 5)
-    assert seen.encoder.shape == (2, 2, 5, 5)
-    assert seen.decoder.shape == (3, 2, length, length)
-    assert seen.mean.shape == (length, 5)
-    for weights in (seen.cross, seen.encoder, seen.decoder):
+def test_the_weights_are_those_of_the_generated_tokens(task):
+    alignment = align(task, "a b c")
+    assert alignment.source == ["[CLS]", "a", "b", "c", "[SEP]"]
+    assert alignment.read_back[0] == "[CLS]"
+    assert alignment.read_back[1:] == alignment.target[:-1]
+    length = len(alignment.target)
+    assert alignment.cross.shape == (3, 2, length, 5)
+    assert alignment.encoder.shape == (2, 2, 5, 5)
+    assert alignment.decoder.shape == (3, 2, length, length)
+    assert alignment.mean.shape == (length, 5)
+    for weights in (alignment.cross, alignment.encoder, alignment.decoder):
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-    assert not seen.decoder.triu(1).any()
+    assert not alignment.decoder.triu(1).any()
     (pipe,) = glassformer.pipeline("translation", model=task.model, tokenizer=task.tokenizer)(
         "a b c", max_new_tokens=6, suppress_tokens=[0, 1, 2, 4]
     )
-    assert seen.written == pipe["translation_text"]
-    ids = torch.tensor([task.tokenizer.convert_tokens_to_ids(seen.source)])
-    read = torch.tensor([task.tokenizer.convert_tokens_to_ids(seen.read_back)])
+    assert alignment.written == pipe["translation_text"]
+    ids = torch.tensor([task.tokenizer.convert_tokens_to_ids(alignment.source)])
+    read = torch.tensor([task.tokenizer.convert_tokens_to_ids(alignment.read_back)])
     again = task.model(ids, decoder_input_ids=read, output_attentions=True)
-    torch.testing.assert_close(seen.cross[1, 0], again.cross_attentions[1][0, 0].detach())
+    torch.testing.assert_close(alignment.cross[1, 0], again.cross_attentions[1][0, 0].detach())
 
 
-def test_the_page_is_one_file_that_runs_nothing(task, tmp_path):
+def test_the_page_is_one_file_without_scripts(task, tmp_path):
     page = alignment_page([align(task, HOSTILE), align(task, 'a & "b"')], title=HOSTILE, note=HOSTILE)
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)" in page
@@ -125,40 +125,40 @@ def test_a_grey_picture_holds_the_weights():
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_pictures(task, tmp_path, suffix):
     pytest.importorskip("matplotlib")
-    seen = align(task, "a $ b")
+    alignment = align(task, "a $ b")
     beginning = {".png": b"\x89PNG", ".svg": b"<?xml"}[suffix]
-    assert draw_alignment(seen, tmp_path / f"one{suffix}").read_bytes().startswith(beginning)
-    assert draw_heads(seen, "encoder", tmp_path / f"all{suffix}").read_bytes().startswith(beginning)
+    assert draw_alignment(alignment, tmp_path / f"one{suffix}").read_bytes().startswith(beginning)
+    assert draw_heads(alignment, "encoder", tmp_path / f"all{suffix}").read_bytes().startswith(beginning)
 
 
-def test_a_picture_of_a_long_text_is_small_and_says_what_is_there(tmp_path, recwarn, monkeypatch):
+def test_a_picture_of_a_long_text_has_a_limited_size_and_its_title_verbatim(tmp_path, recwarn, monkeypatch):
     plots = pytest.importorskip("matplotlib.pyplot")
     image = pytest.importorskip("matplotlib.image")
     words, weights = ["w$_{"] * 150, torch.full((2, 9, 150, 150), 1 / 150)
-    seen = Alignment("t", "costs $5 or $x_{ \U000105c0\n", words, words, words, weights, weights, weights)
-    draw_heads(seen, "cross", tmp_path / "all.png")
+    alignment = Alignment("t", "costs $5 or $x_{ \U000105c0\n", words, words, words, weights, weights, weights)
+    draw_heads(alignment, "cross", tmp_path / "all.png")
     assert max(image.imread(tmp_path / "all.png").shape) <= 8000
     kept = []
     monkeypatch.setattr(plots, "close", kept.append)
-    draw_alignment(seen, tmp_path / "one.svg")
+    draw_alignment(alignment, tmp_path / "one.svg")
     monkeypatch.undo()
     (axes,) = kept[0].axes
     assert axes.get_title() == r"costs \$5 or \$x_{ \U000105c0\n"
-    assert axes.images[0].get_clim() == (0, pytest.approx(1 / 150))  # small weights can be seen
+    assert axes.images[0].get_clim() == (0, pytest.approx(1 / 150))  # small weights can be alignment
     assert len(axes.get_xticks()) == len(axes.get_yticks()) == 50
     plots.close(kept[0])
     assert not recwarn
 
 
-def test_what_cannot_be_drawn_is_told(task, tmp_path):
+def test_pictures_that_cannot_be_drawn_are_reported(task, tmp_path):
     pytest.importorskip("matplotlib")
-    seen = align(task, "a")
+    alignment = align(task, "a")
     with pytest.raises(glassformer.InputError, match=r"written as .png or .svg, got 'one.txt'"):
-        draw_alignment(seen, tmp_path / "one.txt")
+        draw_alignment(alignment, tmp_path / "one.txt")
     with pytest.raises(glassformer.InputError, match="did you mean 'encoder'"):
-        draw_heads(seen, "encodr", tmp_path / "one.png")
+        draw_heads(alignment, "encodr", tmp_path / "one.png")
     with pytest.raises(glassformer.InputError, match=r"there is no folder '.*nowhere' to write one.png to"):
-        draw_alignment(seen, tmp_path / "nowhere" / "one.png")
+        draw_alignment(alignment, tmp_path / "nowhere" / "one.png")
 
 
 def recurrent(task, **fields):
@@ -171,21 +171,21 @@ def recurrent(task, **fields):
 @pytest.mark.parametrize("attention", ["bahdanau", "luong_general"])
 def test_a_recurrent_translator_has_an_alignment_too(task, tmp_path, attention):
     pytest.importorskip("matplotlib")
-    seen = align(recurrent(task, attention=attention), "a b")
-    assert seen.mean.shape == (len(seen.target), 4)
-    torch.testing.assert_close(seen.mean.sum(-1), torch.ones(len(seen.target)))
-    assert alignment_page([seen]).count("<figure>") == 1
-    assert draw_alignment(seen, tmp_path / "one.svg").stat().st_size
+    alignment = align(recurrent(task, attention=attention), "a b")
+    assert alignment.mean.shape == (len(alignment.target), 4)
+    torch.testing.assert_close(alignment.mean.sum(-1), torch.ones(len(alignment.target)))
+    assert alignment_page([alignment]).count("<figure>") == 1
+    assert draw_alignment(alignment, tmp_path / "one.svg").stat().st_size
     with pytest.raises(glassformer.InputError, match="the encoder of this model has no self-attention"):
-        draw_heads(seen, "encoder", tmp_path / "one.png")
+        draw_heads(alignment, "encoder", tmp_path / "one.png")
 
 
-def test_a_translator_that_never_looks_is_told(task):
+def test_a_translator_without_attention_is_refused(task):
     with pytest.raises(glassformer.InputError, match="never looks at the source"):
         align(recurrent(task, attention="without"), "a")
 
 
-def test_tokens_of_bytes_are_shown_as_what_they_spell():
+def test_byte_level_tokens_are_shown_as_text():
     tokenizer = glassformer.train_tokenizer(iter(["汤姆 läuft\n"] * 3), "bpe", vocab_size=300)
     torch.manual_seed(0)
     config = TransformerConfig(
@@ -196,15 +196,15 @@ def test_tokens_of_bytes_are_shown_as_what_they_spell():
         bos_token_id=0,
         eos_token_id=0,
     )
-    seen = align(Translation(TransformerForSeq2SeqLM(config).eval(), tokenizer, max_new_tokens=2), "汤姆 läuft")
-    assert "".join(seen.source) == "汤姆 läuft"
-    assert len(seen.source) < len("汤姆 läuft".encode())
+    alignment = align(Translation(TransformerForSeq2SeqLM(config).eval(), tokenizer, max_new_tokens=2), "汤姆 läuft")
+    assert "".join(alignment.source) == "汤姆 läuft"
+    assert len(alignment.source) < len("汤姆 läuft".encode())
 
 
 def test_single_characters_stand_upright_in_pictures():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     figure, axes = pyplot.subplots()
-    for words, turned in ((["我", "们"], 0), (["we", "i"], 90)):
-        pictures.show(axes, torch.eye(2), ["a", "b"], words, 1.0)
-        assert [label.get_rotation() for label in axes.get_xticklabels()] == [turned] * 2
+    for words, rotation in ((["我", "们"], 0), (["we", "i"], 90)):
+        image_files.draw_grid(axes, torch.eye(2), ["a", "b"], words, 1.0)
+        assert [label.get_rotation() for label in axes.get_xticklabels()] == [rotation] * 2
     pyplot.close(figure)

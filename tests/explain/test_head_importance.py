@@ -1,4 +1,4 @@
-"""Which heads are needed, and what is left without the others."""
+"""Head importance, ablation curves and pruning."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_gradient_is_the_slope_of_the_loss(task):
     assert all(parameter.grad is None for parameter in task.model.parameters())
 
 
-def test_the_least_important_go_first_and_one_stays():
+def test_the_least_important_heads_are_removed_first_and_one_stays():
     found = {Head("attention", 0, i): float(i) for i in range(4)} | {
         Head("attention", 1, i): 10.0 + i for i in range(4)
     }
@@ -76,7 +76,7 @@ def test_the_least_important_go_first_and_one_stays():
         importance.least_important(found, 7)
 
 
-def test_a_curve_ends_where_pruning_ends(task):
+def test_an_ablation_curve_agrees_with_pruning(task):
     found = importance.head_importance(task, ROWS)
     points = importance.ablation_curve(task, ROWS, found, (0, 0.25, 0.5))
     assert [point.without for point in points] == [0, 3, 6]
@@ -85,7 +85,7 @@ def test_a_curve_ends_where_pruning_ends(task):
     importance.prune(task.model, importance.least_important(found, 6))
     assert evaluate(task, ROWS)["loss"] == pytest.approx(points[2].measures["loss"], abs=1e-6)
     assert task.model.num_parameters() == before - 6 * 4 * 48 * 12 - 6 * 3 * 12
-    again = importance.head_importance(task, ROWS)  # of those that are left, by their old numbers
+    again = importance.head_importance(task, ROWS)  # of the remaining heads, by their original numbers
     assert len(again) == 6
     points = importance.ablation_curve(task, ROWS, again)  # no point twice, and one head of each attention stays
     assert [point.without for point in points] == [0, 1, 2, 3]
@@ -100,13 +100,13 @@ def test_the_command_writes_a_smaller_model_that_trains(folder, tmp_path, capsys
     data.write_text("\n".join(map(json.dumps, ROWS)))
     arguments = ["prune", "text-classification", str(folder), "--data", str(data), "--share", "0.5", "--curve"]
     assert main([*arguments, "-o", str(small), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert len(told["cut"]) == 6
-    assert [point["without"] for point in told["curve"]] == [0, 1, 2, 4, 5, 6]
-    assert told["after"]["parameters"] < told["before"]["parameters"]
-    assert told["after"]["loss"] == pytest.approx(told["curve"][-1]["loss"], abs=1e-6)
+    report = json.loads(capsys.readouterr().out)
+    assert len(report["cut"]) == 6
+    assert [point["without"] for point in report["curve"]] == [0, 1, 2, 4, 5, 6]
+    assert report["after"]["parameters"] < report["before"]["parameters"]
+    assert report["after"]["loss"] == pytest.approx(report["curve"][-1]["loss"], abs=1e-6)
     again = TextClassification.from_pretrained(small)
-    assert evaluate(again, ROWS)["loss"] == pytest.approx(told["after"]["loss"], abs=1e-6)
+    assert evaluate(again, ROWS)["loss"] == pytest.approx(report["after"]["loss"], abs=1e-6)
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "* the 6 of 12 heads that are needed least" in shown
@@ -119,8 +119,8 @@ def test_the_command_writes_a_smaller_model_that_trains(folder, tmp_path, capsys
     assert "did you mean 'truncation'" in capsys.readouterr().err
 
 
-def test_heads_stand_under_their_numbers(capsys):
-    """Those of a model that was pruned before keep them."""
+def test_importance_is_shown_by_head_number(capsys):
+    """Heads of a pruned model keep their numbers."""
     show_importance({Head("attention", 0, 0): 0.5, Head("attention", 0, 2): 1.0, Head("attention", 1, 1): 2.0}, [])
     assert capsys.readouterr().out.splitlines()[1:4] == [
         "layer         0         1         2",
@@ -136,15 +136,15 @@ def test_heads_are_measured_on_some_rows_and_the_model_on_others(folder, tmp_pat
     other.write_text("\n".join(map(json.dumps, others)))
     arguments = ["prune", "text-classification", str(folder), "--data", str(data), "--share", "0.5", "--curve"]
     assert main([*arguments, "--eval", str(other), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
     task = TextClassification.from_pretrained(folder)
     found = importance.head_importance(task, ROWS)
-    assert [value for *_, value in told["importance"]] == pytest.approx(list(found.values()), rel=1e-4)
-    assert (told["rows"], told["eval_rows"]) == (12, 2)
-    assert told["before"]["loss"] == pytest.approx(evaluate(task, others)["loss"], abs=1e-6)
-    assert told["curve"][0]["loss"] == told["before"]["loss"]
-    importance.prune(task.model, [Head(*head) for head in told["cut"]])
-    assert told["after"]["loss"] == pytest.approx(evaluate(task, others)["loss"], abs=1e-6)
+    assert [value for *_, value in report["importance"]] == pytest.approx(list(found.values()), rel=1e-4)
+    assert (report["rows"], report["eval_rows"]) == (12, 2)
+    assert report["before"]["loss"] == pytest.approx(evaluate(task, others)["loss"], abs=1e-6)
+    assert report["curve"][0]["loss"] == report["before"]["loss"]
+    importance.prune(task.model, [Head(*head) for head in report["cut"]])
+    assert report["after"]["loss"] == pytest.approx(evaluate(task, others)["loss"], abs=1e-6)
     assert main(arguments) == 0
     assert "--eval FILE measures on others" in capsys.readouterr().out
     assert main([*arguments, "--eval", str(other)]) == 0
@@ -190,7 +190,7 @@ def test_cross_attention_is_pruned_and_saved(kind, tmp_path):
     torch.testing.assert_close(again(**given)[0], model(**given)[0], rtol=1e-12, atol=1e-12)
     with pytest.raises(glassformer.InputError, match="keep at least one"):
         model.prune_heads({0: [0]}, cross={1: [1, 2]})
-    assert model.layer(0).attention.pruned_heads == {1}  # nothing was cut before the refusal
+    assert model.layer(0).attention.pruned_heads == {1}  # nothing was pruned before the error
     plain = glassformer.BertModel(tiny_bert())
     with pytest.raises(glassformer.InputError, match="no crossattention to prune"):
         plain.prune_heads({}, cross={0: [0]})

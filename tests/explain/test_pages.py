@@ -1,4 +1,4 @@
-"""The pages that stand alone, in a real browser; and the views that make them, called as bertviz calls them."""
+"""The standalone pages in a real browser, and the functions that make them, with the arguments of bertviz."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from glassformer.transformers_neuron_view import GPT2Model as NeuronGPT2
 
 from ..models.architectures import tiny_bert, tiny_gpt2, tokens
 from ..models.encoder_decoders import tiny_transformer
-from ..serve.browser import Eye
+from ..serve.browser import PageMonitor
 from ..serve.conftest import HOSTILE, bert_folder, gpt_folder, hostile_subject, recurrent_folder  # noqa: F401
 from ..tasks.tiny import VOCAB
 
@@ -42,44 +42,44 @@ def opened(browser, html: str, tmp_path):
     path.write_text(html, encoding="utf-8")
     page = browser.new_page()
     page.set_default_timeout(60_000)
-    eye = Eye(page, path.as_uri())
+    monitor = PageMonitor(page, path.as_uri())
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-ready=yes]")
-    return page, eye
+    return page, monitor
 
 
 # --- the page itself --------------------------------------------------------------------------------------------------
 
 
 def test_modules_do_not_share_names():
-    """They stand in one scope when a page stands alone."""
+    """They share one scope in a standalone page."""
     names: list[str] = []
     for name in pages.MODULES:
-        code = (pages.FOLDER / f"{name}.js").read_text(encoding="utf-8")
+        code = (pages.ASSETS / f"{name}.js").read_text(encoding="utf-8")
         names += re.findall(r"^(?:export )?(?:async )?(?:const|let|class|function) (\w+)", code, re.MULTILINE)
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
-    script = pages.script_of_all()
+    script = pages.bundled_script()
     assert not re.search(r"^(import|export) ", script, re.MULTILINE)
     assert "innerHTML" not in script
     assert "http" not in script.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_every_word_is_said_in_two_languages():
-    """Words that no page says any more are dropped, and none is said that is not known."""
-    folders = [pages.FOLDER, pages.FOLDER.parents[2] / "serve/page"]
+def test_every_text_is_translated_and_used():
+    """Every translation is used, and every one that is used exists."""
+    folders = [pages.ASSETS, pages.ASSETS.parents[2] / "serve/page"]
     code = "\n".join(path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob("*.js")))
     entry = r'"?([\w-]+)"?: \[\s*"[^"]*",\s*"[^"]*"\s*\]'
     known, rest = set(re.findall(entry, code)), re.sub(entry, "", code)
-    said = set(re.findall(r'"([\w-]+)"', rest)) | {"all", "encoder", "decoder", "cross"} | set(MEASURES) | set(METHODS)
-    said |= {f"{method}-is" for method in METHODS}
-    said |= {f"about-{kind}" for kind in ("none", "label", "tag", "mask", "next")}
-    said |= {f"said-{kind}" for kind in ("tag", "mask", "next")}
+    used = set(re.findall(r'"([\w-]+)"', rest)) | {"all", "encoder", "decoder", "cross"} | set(MEASURES) | set(METHODS)
+    used |= {f"{method}-is" for method in METHODS}
+    used |= {f"about-{kind}" for kind in ("none", "label", "tag", "mask", "next")}
+    used |= {f"predicted-{kind}" for kind in ("tag", "mask", "next")}
     assert {"heatMap", "occlusion", "rolloutParts"} <= known
-    assert not known - said
-    assert not set(re.findall(r'say\("([\w-]+)"', code)) - known
+    assert not known - used
+    assert not set(re.findall(r'translate\("([\w-]+)"', code)) - known
 
 
-def test_the_policy_allows_only_the_pages_own_code():
+def test_the_content_policy_allows_only_the_pages_own_code():
     html = head_view(attention(), TOKENS).html
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1]
     assert policy.startswith("default-src 'none'; ")
@@ -91,14 +91,14 @@ def test_the_policy_allows_only_the_pages_own_code():
     assert html.count("</script>") == 3  # no token closed one
 
 
-def test_a_notebook_gets_a_frame_that_can_touch_nothing():
+def test_a_notebook_gets_a_sandboxed_frame():
     shown = head_view(attention(), TOKENS)._repr_html_()
     assert shown.startswith("<iframe srcdoc=")
     assert 'sandbox="allow-scripts allow-downloads"' in shown
     assert "<script" not in shown
 
 
-def test_numbers_are_packed_exactly_or_in_steps():
+def test_numbers_are_packed_exactly_or_quantised():
     small = pages.make_page("head", {"all": pages.Attention(TOKENS, TOKENS, {(0, 0): attention()[0][0, 0]})})
     packed = re.search(r'id="numbers">([^<]*)<', small.html)[1]
     import zlib
@@ -119,20 +119,20 @@ def test_numbers_are_packed_exactly_or_in_steps():
 def test_the_page_of_glass_see(chromium, bert_folder, tmp_path, capsys):  # noqa: F811
     path, text = tmp_path / "see.html", "the cat sat on the mat"
     assert main(["see", str(bert_folder), text, "--pair", "so good", "-o", str(path), "--layer", "1", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["bytes"] == path.stat().st_size
-    page, eye = opened(chromium, path.read_text(encoding="utf-8"), tmp_path)
+    report = json.loads(capsys.readouterr().out)
+    assert report["bytes"] == path.stat().st_size
+    page, monitor = opened(chromium, path.read_text(encoding="utf-8"), tmp_path)
     reading = glassformer.Subject.load(bert_folder).read(text, "so good")
-    assert told["tokens"] == reading.tokens
+    assert report["tokens"] == reading.tokens
     assert page.locator(".cell").count() == 12
     heat = page.locator("section").nth(2).locator("canvas[role=application]")
     heat.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
-    said = page.locator("section").nth(2).locator(".told").inner_text()
-    value = float(re.search(r": ([\d.e-]+) \(row sum ([\d.]+)\)", said)[1])
+    message = page.locator("section").nth(2).locator(".status").inner_text()
+    value = float(re.search(r": ([\d.e-]+) \(row sum ([\d.]+)\)", message)[1])
     assert value == pytest.approx(reading.weights(1, [0])[0, 1, 1].item(), rel=2e-5)
-    assert "row sum 1.0000" in said
+    assert "row sum 1.0000" in message
     assert "The weights add up to 1.000000" in page.inner_text("#page")
     page.get_by_label("Show").select_option("ab")
     page.locator(".cell").nth(7).click()
@@ -142,7 +142,7 @@ def test_the_page_of_glass_see(chromium, bert_folder, tmp_path, capsys):  # noqa
             page.get_by_role("button", name=name).click()
         assert waiting.value.path().stat().st_size > 100
     page.close()
-    assert not eye.faults
+    assert not monitor.faults
 
 
 def test_hostile_tokens_stay_text(chromium, tmp_path):
@@ -157,17 +157,17 @@ def test_hostile_tokens_stay_text(chromium, tmp_path):
             decoder_tokens=TOKENS[:3],
         ),
     ):
-        page, eye = opened(chromium, page_of.html, tmp_path)
+        page, monitor = opened(chromium, page_of.html, tmp_path)
         page.locator("canvas[role=application]").first.focus()
         page.keyboard.press("ArrowDown")
         page.keyboard.press("ArrowDown")
-        assert HOSTILE[0] in page.locator(".told").first.inner_text()
+        assert HOSTILE[0] in page.locator(".status").first.inner_text()
         assert page.evaluate("document.images.length") == 0
         if page.get_by_label("Attention", exact=True).count():
             page.get_by_label("Attention", exact=True).select_option("cross")
             assert page.locator("canvas[role=application]").count() == 1
         page.close()
-        assert not eye.faults
+        assert not monitor.faults
 
 
 @pytest.mark.parametrize("kind", ["absolute", "relative_key"])
@@ -178,30 +178,32 @@ def test_the_neuron_view(chromium, hostile_subject, tmp_path, kind):  # noqa: F8
     view = neuron_view(model, "bert", hostile_subject.tokenizer, "the cat", HOSTILE[1], layer=1, head=2)
     with pytest.raises(glassformer.InputError, match="layer 1 has the heads"):
         neuron_view(model, "bert", hostile_subject.tokenizer, "the cat", layer=1, head=9)
-    page, eye = opened(chromium, view.html, tmp_path)
-    said = page.inner_text("#page")
-    assert "The weights add up to 1.000000" in said
-    assert float(re.search(r"model's own is ([\d.e+-]+)\.", said)[1]) < 1e-5
+    page, monitor = opened(chromium, view.html, tmp_path)
+    message = page.inner_text("#page")
+    assert "The weights add up to 1.000000" in message
+    assert float(re.search(r"model's own is ([\d.e+-]+)\.", message)[1]) < 1e-5
     page.get_by_label("Query token").select_option("2")
     page.locator("canvas").focus()
     page.keyboard.press("ArrowDown")
-    assert "cat → [CLS]: (q·k" in page.inner_text(".told")
+    assert "cat → [CLS]: (q·k" in page.inner_text(".status")
     page.close()
-    assert not eye.faults
+    assert not monitor.faults
 
 
 def test_the_neuron_view_of_a_decoder(chromium, gpt_folder, tmp_path):  # noqa: F811
     subject = glassformer.Subject.load(gpt_folder)
-    page, eye = opened(chromium, neuron_view(subject.model, None, subject.tokenizer, "Once upon a time").html, tmp_path)
+    page, monitor = opened(
+        chromium, neuron_view(subject.model, None, subject.tokenizer, "Once upon a time").html, tmp_path
+    )
     assert float(re.search(r"model's own is ([\d.e+-]+)\.", page.inner_text("#page"))[1]) < 1e-5
     page.close()
-    assert not eye.faults
+    assert not monitor.faults
 
 
-# --- as bertviz calls them --------------------------------------------------------------------------------------------
+# --- the functions of bertviz -----------------------------------------------------------------------------------------
 
 
-def test_the_arguments_are_bertviz_own():
+def test_the_arguments_are_those_of_bertviz():
     assert (
         list(inspect.signature(head_view).parameters)
         == (
@@ -242,7 +244,7 @@ def test_a_notebook_shows_the_view_once(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"attention": attention()}, "all attention needs tokens"),
         ({"tokens": TOKENS}, "give attention with tokens"),
@@ -258,19 +260,19 @@ def test_a_notebook_shows_the_view_once(monkeypatch):
         ({"encoder_attention": attention(), "encoder_tokens": TOKENS, "sentence_b_start": 2}, "b_start is for"),
     ],
 )
-def test_wrong_arguments_are_told(arguments, said):
-    with pytest.raises(glassformer.InputError, match=said):
+def test_wrong_arguments_are_reported(arguments, message):
+    with pytest.raises(glassformer.InputError, match=message):
         head_view(**arguments)
 
 
-def test_wrong_use_of_the_verb(bert_folder, tmp_path, capsys):  # noqa: F811
-    for arguments, said in (
+def test_wrong_arguments_of_glass_see_are_reported(bert_folder, tmp_path, capsys):  # noqa: F811
+    for arguments, message in (
         (["-o", str(tmp_path)], "name a page"),
         (["--layer", "9"], "layers [0, 1, 2], got 9"),
         (["--head", "9"], "has the heads"),
     ):
         assert main(["see", str(bert_folder), "the cat", *arguments]) == 1
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("kind", "config"), [(NeuronBert, tiny_bert), (NeuronGPT2, tiny_gpt2)])
@@ -299,16 +301,16 @@ def test_compare_layers(bert_folder, tmp_path, capsys, chromium):  # noqa: F811
     texts, path = tmp_path / "texts.txt", tmp_path / "layers.html"
     texts.write_text("the cat sat\nso good !\nthe film is bad today\n")
     assert main(["compare-layers", str(bert_folder), "--input", str(texts), "-o", str(path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [row[i] for i, row in enumerate(told["cka"])] == pytest.approx([1.0] * 4)
-    assert told["compared"] == "tokens"
-    assert np.shape(told["heads"][0]["entropy"]) == (3, 4)
+    report = json.loads(capsys.readouterr().out)
+    assert [row[i] for i, row in enumerate(report["cka"])] == pytest.approx([1.0] * 4)
+    assert report["compared"] == "tokens"
+    assert np.shape(report["heads"][0]["entropy"]) == (3, 4)
     page = chromium.new_page()
-    eye = Eye(page, path.as_uri())
+    monitor = PageMonitor(page, path.as_uri())
     page.goto(path.as_uri())
     assert page.locator("svg").count() == 3
     page.close()
-    assert not eye.faults
+    assert not monitor.faults
     assert main(["compare-layers", str(bert_folder), str(bert_folder), "--input", str(texts)]) == 0
     assert "how widely each head looks" in capsys.readouterr().out
 
@@ -326,41 +328,41 @@ def test_an_encoder_decoder_shows_three_kinds(chromium, tmp_path, capsys):
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     assert main(["see", str(folder), "the cat sat", "--pair", "so good", "-o", str(path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["tokens"] == ["[CLS]", "so", "good"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["tokens"] == ["[CLS]", "so", "good"]
     html = path.read_text(encoding="utf-8")
     about = json.loads(re.search(r'id="about">(.*?)</script>', html, re.DOTALL)[1])
     assert list(about["attention"]) == ["encoder", "decoder", "cross"]
     ids = torch.tensor([tokenizer.encode("the cat sat")])
     out = model(ids, decoder_input_ids=torch.tensor([[2, *tokenizer.encode("so good")[1:-1]]]), output_attentions=True)
-    page, eye = opened(chromium, html, tmp_path)
+    page, monitor = opened(chromium, html, tmp_path)
     page.get_by_label("Attention", exact=True).select_option("cross")
     page.locator("section").nth(2).locator("canvas[role=application]").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
-    said = page.locator("section").nth(2).locator(".told").inner_text()
-    assert "1 so → 1 the" in said
-    value = float(re.search(r": ([\d.e-]+) \(row sum", said)[1])
+    message = page.locator("section").nth(2).locator(".status").inner_text()
+    assert "1 so → 1 the" in message
+    value = float(re.search(r": ([\d.e-]+) \(row sum", message)[1])
     assert value == pytest.approx(out.cross_attentions[0][0, 0, 1, 1].item(), rel=2e-5)
     for kind in ("cross", "decoder", "encoder"):  # the weights come out of queries and keys
         page.get_by_label("Attention", exact=True).select_option(kind)
-        told = page.locator("section").nth(3).inner_text()
-        assert "add up to 1.000000" in told
-        assert float(re.search(r"model's own is ([\d.e+-]+)\.", told)[1]) < 1e-5
+        report = page.locator("section").nth(3).inner_text()
+        assert "add up to 1.000000" in report
+        assert float(re.search(r"model's own is ([\d.e+-]+)\.", report)[1]) < 1e-5
     view = neuron_view(model, "transformer", tokenizer, "the cat sat", "so good", html_action="return")
     assert '"cross"' in re.search(r'id="about">(.*?)</script>', view.html, re.DOTALL)[1]
     page.close()
-    assert not eye.faults
+    assert not monitor.faults
     assert main(["see", str(folder), "the cat sat", "-o", str(path), "--layer", "4", "--head", "2"]) == 0
-    page, eye = opened(chromium, path.read_text(encoding="utf-8"), tmp_path)  # its own translation
+    page, monitor = opened(chromium, path.read_text(encoding="utf-8"), tmp_path)  # its own translation
     assert page.get_by_label("Attention", exact=True).input_value() == "decoder"
     assert page.locator(".cell[aria-pressed=true]").get_attribute("aria-label") == "Layer 4 Head 2"
     page.close()
     capsys.readouterr()
     assert main(["compare-layers", str(folder), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [len(row) for row in told["heads"][0]["entropy"]] == [4] * 5
-    assert told["places"] == [["words", "2", "3", "4"]] * 2  # the layers of the decoder, numbered as everywhere
+    report = json.loads(capsys.readouterr().out)
+    assert [len(row) for row in report["heads"][0]["entropy"]] == [4] * 5
+    assert report["places"] == [["words", "2", "3", "4"]] * 2  # the layers of the decoder, numbered as everywhere
     model.prune_heads({1: [0, 2]})
     model.save_pretrained(folder)
     assert main(["compare-layers", str(folder), "-o", str(path)]) == 0
@@ -368,15 +370,15 @@ def test_an_encoder_decoder_shows_three_kinds(chromium, tmp_path, capsys):
 
 
 @torch.no_grad()
-def test_a_recurrent_translator_shows_where_it_looks(chromium, recurrent_folder, tmp_path, capsys):  # noqa: F811
+def test_a_recurrent_translator_shows_its_cross_attention(chromium, recurrent_folder, tmp_path, capsys):  # noqa: F811
     path = tmp_path / "page.html"
     assert main(["see", str(recurrent_folder), "the cat sat", "--pair", "so good", "-o", str(path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["layers"], told["heads"]) == (1, [1])
-    page, eye = opened(chromium, path.read_text(encoding="utf-8"), tmp_path)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["layers"], report["heads"]) == (1, [1])
+    page, monitor = opened(chromium, path.read_text(encoding="utf-8"), tmp_path)
     assert page.locator("section").count() == 3  # no neuron view
     page.close()
-    assert not eye.faults
+    assert not monitor.faults
     subject = glassformer.Subject.load(recurrent_folder)
     with pytest.raises(glassformer.InputError, match="has no queries and keys"):
         neuron_view(subject.model, "rnn", subject.tokenizer, "the cat", "so good")

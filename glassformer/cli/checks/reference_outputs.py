@@ -1,4 +1,4 @@
-"""What `glass verify` compares: a model's outputs for some texts, and the same outputs from elsewhere."""
+"""What `glass verify` compares: a model's outputs for some texts, and reference outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ...models.base import PreTrainedModel
 
-NOTE, TENSORS = "reference.json", "reference.safetensors"
+METADATA, TENSORS = "reference.json", "reference.safetensors"
 TEXTS = (
     "The quick brown fox jumps over the lazy dog.",
     "Attention is all you need, isn't it? I like natural language processing!",
@@ -60,15 +60,16 @@ def difference(name: str, ours: Tensor, other: Tensor, tolerance: float) -> dict
     if ours.shape != other.shape:
         raise InputError(f"{name} has the shape {list(ours.shape)} and there {list(other.shape)}: not the same model")
     largest = other.abs().max().item()
-    away = (ours - other).abs().max().item() / max(1.0, largest)
-    return {"name": name, "difference": away, "largest": largest, "agrees": away <= tolerance}  # NaN does not agree
+    relative = (ours - other).abs().max().item() / max(1.0, largest)
+    agrees = relative <= tolerance  # NaN does not agree
+    return {"name": name, "difference": relative, "largest": largest, "agrees": agrees}
 
 
 # --- our outputs ------------------------------------------------------------------------------------------------------
 
 
 def load(folder: Path) -> PreTrainedModel:
-    """The model that the folder names; its body alone if the weights of its head are not there."""
+    """Load the class that the folder names; its body alone if the weights of its head are missing."""
     import torch
 
     import glassformer
@@ -113,19 +114,19 @@ def outputs_of(model: Any, ids: list[list[int]], choices: bool, skip: Sequence[s
     for name, value in out.items():
         if isinstance(value, torch.Tensor) and name not in (*NOT_COMPARED, *skip):
             found[name] = value
-    seen = mask.bool()
+    real = mask.bool()
     return {
-        name: (value[seen] if value.shape[:2] == seen.shape else value).float().contiguous()
+        name: (value[real] if value.shape[:2] == real.shape else value).float().contiguous()
         for name, value in found.items()
     }
 
 
-def skipped(model: PreTrainedModel) -> list[str]:
+def untrained_outputs(model: PreTrainedModel) -> list[str]:
     """Outputs that come from randomly initialised weights."""
     return ["pooler_output"] if "pooler" in model.load_report.initialised else []
 
 
-def ours(folder: Path, texts: Sequence[str]) -> tuple[PreTrainedModel, list[list[int]], int]:
+def encode_with_ours(folder: Path, texts: Sequence[str]) -> tuple[PreTrainedModel, list[list[int]], int]:
     """The model, the ids of texts, and how many tokens a text may have."""
     from ... import AutoTokenizer
 
@@ -141,7 +142,7 @@ def ours(folder: Path, texts: Sequence[str]) -> tuple[PreTrainedModel, list[list
 
 
 def has_reference(folder: Path) -> bool:
-    return (folder / NOTE).exists() or (folder / TENSORS).exists()
+    return (folder / METADATA).exists() or (folder / TENSORS).exists()
 
 
 def write_reference(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
@@ -150,10 +151,10 @@ def write_reference(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
     from ...checkpoints.files import write_atomically
 
     texts = list(texts or TEXTS)
-    model, ids, limit = ours(folder, texts)
-    values = outputs_of(model, ids, takes_choices(model), skipped(model))
+    model, ids, limit = encode_with_ours(folder, texts)
+    values = outputs_of(model, ids, takes_choices(model), untrained_outputs(model))
     data = save(values)
-    note = {
+    metadata = {
         "glassformer": __version__,
         "model_class": type(model).__name__,
         "texts": texts,
@@ -163,7 +164,7 @@ def write_reference(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
         "sha256": hashlib.sha256(data).hexdigest(),
     }
     write_atomically(folder / TENSORS, data)
-    write_atomically(folder / NOTE, json.dumps(note, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(folder / METADATA, json.dumps(metadata, indent=2, ensure_ascii=False) + "\n")
     return {"folder": str(folder), "tensors": len(values), "texts": len(texts)}
 
 
@@ -172,20 +173,20 @@ def compare_with_recorded(folder: Path) -> Comparison:
 
     from ...checkpoints.files import open_regular, read_json
 
-    note = read_json(folder / NOTE, NOTE)
+    metadata = read_json(folder / METADATA, METADATA)
     with open_regular(folder / TENSORS) as file:
         data = file.read()
-    if hashlib.sha256(data).hexdigest() != note.get("sha256"):
-        raise DamagedFileError(f"{folder / TENSORS} is not the file that {NOTE} describes; --record rewrites both")
-    model, ids, _ = ours(folder, note["texts"])
+    if hashlib.sha256(data).hexdigest() != metadata.get("sha256"):
+        raise DamagedFileError(f"{folder / TENSORS} is not the file that {METADATA} describes; --record rewrites both")
+    model, ids, _ = encode_with_ours(folder, metadata["texts"])
     stored = read(data)
     return Comparison(
-        f"what glassformer {note['glassformer']} recorded",
+        f"what glassformer {metadata['glassformer']} recorded",
         type(model).__name__,
         ids,
-        note["input_ids"],
-        outputs_of(model, note["input_ids"], takes_choices(model), skipped(model)),
-        {name: stored[name] for name in note["values"]},
+        metadata["input_ids"],
+        outputs_of(model, metadata["input_ids"], takes_choices(model), untrained_outputs(model)),
+        {name: stored[name] for name in metadata["values"]},
     )
 
 
@@ -195,10 +196,10 @@ def compare_with_recorded(folder: Path) -> Comparison:
 def compare_with_transformers(folder: Path, texts: Sequence[str]) -> Comparison:
     if importlib.util.find_spec("transformers") is None:
         raise InputError(
-            f"{folder} has no {NOTE} to compare with, and transformers is not installed: pip install transformers, or "
-            "record a reference with --record where you trust the numbers"
+            f"{folder} has no {METADATA} to compare with, and transformers is not installed: pip install transformers, "
+            "or record a reference with --record where you trust the numbers"
         )
-    model, ids, limit = ours(folder, texts or TEXTS)
+    model, ids, limit = encode_with_ours(folder, texts or TEXTS)
 
     import torch
     import transformers
@@ -215,6 +216,6 @@ def compare_with_transformers(folder: Path, texts: Sequence[str]) -> Comparison:
         type(model).__name__,
         ids,
         other_ids,
-        outputs_of(model, ids, takes_choices(model), skipped(model)),
-        outputs_of(other, ids, takes_choices(model), skipped(model)),
+        outputs_of(model, ids, takes_choices(model), untrained_outputs(model)),
+        outputs_of(other, ids, takes_choices(model), untrained_outputs(model)),
     )

@@ -8,11 +8,11 @@ from typing import Any
 from ..verbs.generate import without_control_codes
 from .terminal import print_table
 
-SHOWN = 60  # characters of a text
+MAX_TEXT = 60  # characters of a cell
 
 
 def print_answers(columns: Sequence[str], given: Sequence[Any], answers: Sequence[Any]) -> None:
-    """A line for each entry of each answer, behind the texts of its row."""
+    """A line for each entry of each answer, after the texts of its row."""
     lines, names = [], {}
     for row, answer in zip(given, answers, strict=True):
         texts = [row] if isinstance(row, str) else [row[name] for name in columns]
@@ -24,7 +24,7 @@ def print_answers(columns: Sequence[str], given: Sequence[Any], answers: Sequenc
 
 
 def entries(answer: Any) -> list[dict[str, Any]]:
-    """What an answer holds; of several lists, such as those for the masks of a text, with the number of each.
+    """The entries of an answer; those of several lists, such as one for each mask, are numbered.
 
     >>> entries([[{"label": "a"}], [{"label": "b"}]]), entries(0.5)
     ([{'#': 1, 'label': 'a'}, {'#': 2, 'label': 'b'}], [{'answer': 0.5}])
@@ -44,4 +44,4 @@ def cell(value: Any) -> str:
 
 def short(text: Any) -> str:
     text = cell(text)
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."

@@ -1,4 +1,4 @@
-"""What `glass inspect` has found, and how it is shown: as tables and a tree, or as JSON."""
+"""The report of `glass inspect`, as tables and a tree, or as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from .terminal import aligned, print_heading, print_table, size
 
-SHAPE_FIELDS = {  # config field -> what people call it
+SHAPE_FIELDS = {  # config field -> its name in the report
     "num_hidden_layers": "layers",
     "hidden_size": "wide",
     "num_attention_heads": "attention heads",
@@ -24,7 +24,7 @@ OTHER_FIELDS = ("hidden_act", "position_embedding_type", "is_decoder", "pruned_h
 
 @dataclass
 class Node:
-    """One module of the tree, or a row of modules that are alike."""
+    """One module of the tree, or several equal ones in a row."""
 
     name: str
     kind: str
@@ -46,14 +46,14 @@ class Node:
     def rows(self, depth: int | None, lead: str = "", branch: str = "") -> list[tuple[str, str, str, str]]:
         shapes = "  ".join(f"{name} {shape}" for name, shape in self.shapes.items())
         kind = f"{self.alike} x {self.kind}" if self.alike > 1 else self.kind
-        found = [(f"{lead}{branch}{self.name}", kind, f"{self.parameters:,}", shapes)]
+        rows = [(f"{lead}{branch}{self.name}", kind, f"{self.parameters:,}", shapes)]
         if depth == 0:
-            return found
+            return rows
         lead += {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
         for child in self.children:
             last = child is self.children[-1]
-            found += child.rows(None if depth is None else depth - 1, lead, "└─ " if last else "├─ ")
-        return found
+            rows += child.rows(None if depth is None else depth - 1, lead, "└─ " if last else "├─ ")
+        return rows
 
 
 @dataclass
@@ -95,14 +95,14 @@ class Head:
 
 @dataclass
 class Inspection:
-    """All that was found; `print` and `to_dict` show it."""
+    """The facts about a folder; `print` and `to_dict` report them."""
 
     folder: Path
     files: dict[str, int]
     model_type: str | None = None
     architectures: list[str] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
-    unread: dict[str, Any] = field(default_factory=dict)  # config keys that are kept but nothing reads
+    unread: dict[str, Any] = field(default_factory=dict)  # config keys that nothing reads
     class_name: str | None = None  # the class that the tree shows
     tree: Node | None = None
     body_name: str | None = None
@@ -114,9 +114,9 @@ class Inspection:
     weight_files: dict[str, int] = field(default_factory=dict)
     lacks: list[str] = field(default_factory=list)  # optional parts of the body that would start from random weights
     unused: list[str] = field(default_factory=list)  # tensors that no class of the family reads
-    leftovers: list[str] = field(default_factory=list)  # buffers of old files that nobody needs
-    faults: list[str] = field(default_factory=list)  # what loading would refuse
-    hint: str = ""  # at what the faults have in common
+    leftovers: list[str] = field(default_factory=list)  # buffers of old files that are not needed
+    faults: list[str] = field(default_factory=list)  # what loading would reject
+    hint: str = ""  # at the common cause of the faults
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self, depth: int | None = None) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Inspection:
             print_table(("part", "class", "parameters", "share", "in the files"), parts, right=(2, 3))
         if self.heads:
             print()
-            print_heading("What the weights are enough for" if self.tensors else "The class that the config names")
+            print_heading("Classes for these weights" if self.tensors else "The class that the config names")
             heads = [(head.name, f"{head.parameters:,}" if head.parameters else "", head.status) for head in self.heads]
             print_table(("class", "beyond the body", "in the files"), heads, right=(1,))
         if self.tree is not None:
@@ -178,7 +178,7 @@ class Inspection:
         shape = [f"{self.config[name]:,} {word}" for name, word in SHAPE_FIELDS.items() if self.config.get(name)]
         other = [f"{name} {self.config[name]}" for name in OTHER_FIELDS if self.config.get(name) not in (None, {})]
         lines += [("shape", ", ".join(shape)), ("other settings", ", ".join(other))]
-        lines.append(("read by nobody", ", ".join(f"{name} {value!r}" for name, value in self.unread.items())))
+        lines.append(("ignored config keys", ", ".join(f"{name} {value!r}" for name, value in self.unread.items())))
         if self.tensors:
             kinds = ", ".join(f"{name} {size(count)}" for name, count in self.dtypes.items())
             values = sum(math.prod(shape) for shape in self.tensors.values())

@@ -70,7 +70,7 @@ def draw_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
 
 
 def counted(count: int, what: str) -> str:
-    """So many of something.
+    """A number with its noun.
 
     >>> counted(1, "core"), counted(2000, "core")
     ('1 core', '2,000 cores')
@@ -79,7 +79,7 @@ def counted(count: int, what: str) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes as people say them.
+    """Bytes in readable units.
 
     >>> size(1), size(532), size(90_864_192)
     ('1 byte', '532 bytes', '90.9 MB')

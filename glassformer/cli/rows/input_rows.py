@@ -1,4 +1,4 @@
-"""Rows for the verbs that answer them: from files or standard input, numbered, each bad one in its place."""
+"""Input rows of verbs: from files or standard input, numbered, with an error in the place of each bad one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ...data.readers import Rows
     from ...tasks.task import Task
 
-SWITCH = {"guess": None, "yes": True, "no": False}
-COUNTED = ("txt", "jsonl")  # formats with a row in each line, which can be counted beforehand
+TRISTATE = {"guess": None, "yes": True, "no": False}
+LINE_FORMATS = ("txt", "jsonl")  # one row in each line, which can be counted beforehand
 BLOCK = 2**20
 
 
@@ -32,8 +32,8 @@ class RowFormat:
             their names.
         format: The format, if it does not follow from the suffix; standard input is txt if not given.
         header: Whether the first line of a csv or tsv file names its columns.
-        delimiter: What stands between the columns of a csv or tsv file, if it is neither a comma nor a tab.
-        quotes: Whether fields of a csv or tsv file may stand in quotes; those of csv may, if nothing is said.
+        delimiter: The separator of the columns of a csv or tsv file, if it is neither a comma nor a tab.
+        quotes: Whether fields of a csv or tsv file may be quoted; guess: those of csv may.
     """
 
     column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = ()
@@ -50,15 +50,15 @@ class RowFormat:
             file,
             format=self.format or ("txt" if file == "-" else None),
             columns=self.wanted(list(known)),
-            header=SWITCH[self.header],
+            header=TRISTATE[self.header],
             delimiter=self.delimiter or None,
-            quotes=SWITCH[self.quotes],
+            quotes=TRISTATE[self.quotes],
         )
 
     def wanted(self, known: list[str]) -> dict[str, str | int] | None:
         columns: dict[str, str | int] = {}
-        for given in self.column:
-            name, equals, column = given.partition("=")
+        for setting in self.column:
+            name, equals, column = setting.partition("=")
             column = column if equals else name
             if name not in known:
                 raise InputError(
@@ -66,12 +66,12 @@ class RowFormat:
                     f"got {name!r}{nearest(name, known)}"
                 )
             if not column or name in columns:
-                raise InputError(f"--column takes each NAME=COLUMN once, got {given!r}")
+                raise InputError(f"--column takes each NAME=COLUMN once, got {setting!r}")
             columns[name] = int(column) if column.isascii() and column.isdigit() else column
         return columns or None
 
     def settings(self) -> dict[str, Any]:
-        """What decides how rows are read, for a note of it."""
+        """The settings of reading, for the record of a run."""
         return {**vars(self), "column": list(self.column)}
 
 
@@ -93,11 +93,11 @@ class RowInput:
         return self.row_format.rows(self.input, known)
 
     def settings(self) -> dict[str, Any]:
-        """What decides which rows are read, for a note of it."""
+        """The settings of reading, for the record of a run."""
         return {"input": self.input, **self.row_format.settings()}
 
 
-def items_of(rows: Rows) -> Iterator[Row | DataError]:
+def rows_and_errors(rows: Rows) -> Iterator[Row | DataError]:
     """All rows, with a DataError in the place of each that cannot be used."""
     from ...data.readers import rows_and_faults
 
@@ -105,9 +105,9 @@ def items_of(rows: Rows) -> Iterator[Row | DataError]:
         yield from rows_and_faults(source, rows.wanted, rows.table)
 
 
-def count_of(rows: Rows) -> int | None:
-    """How many rows there are, if that is known without reading them one by one."""
-    if any(not source.path or source.is_packed or source.format not in COUNTED for source in rows.sources):
+def known_count(rows: Rows) -> int | None:
+    """The number of rows, if it is known without parsing them."""
+    if any(not source.path or source.is_packed or source.format not in LINE_FORMATS for source in rows.sources):
         return None
     if not all(source.path.is_file() for source in rows.sources):  # a named pipe can be read only once
         return None
@@ -115,7 +115,7 @@ def count_of(rows: Rows) -> int | None:
 
 
 def lines_in(path: Any) -> int:
-    """The lines of a file, the last one also if nothing ends it."""
+    """The number of lines of a file, including a last one without a line end."""
     count, last = 0, b"\n"
     with open(path, "rb") as file:
         while block := file.read(BLOCK):
@@ -124,18 +124,18 @@ def lines_in(path: Any) -> int:
     return count + (last != b"\n")
 
 
-class Feed:
-    """Rows on their way to their answers: remembers which are waiting, and stops at each bad one."""
+class PendingRows:
+    """Rows that are being answered: a queue of those without an answer, which stops at each bad one."""
 
     def __init__(self, items: Iterable[Row | DataError], first: int) -> None:
         self.items = iter(items)
         self.next = first  # the number of the row to be read next
-        self.waiting: deque[tuple[int, Row]] = deque()
+        self.queue: deque[tuple[int, Row]] = deque()
         self.fault: DataError | None = None
-        self.spoilt: GlassformerError | None = None  # what ends the reading before its end
-        self.is_over = False
+        self.read_error: GlassformerError | None = None  # what stopped the reading
+        self.is_exhausted = False
 
-    def good(self) -> Iterator[Row]:
+    def until_bad_row(self) -> Iterator[Row]:
         """The rows up to the next bad one."""
         try:
             for item in self.items:
@@ -143,47 +143,47 @@ class Feed:
                 if isinstance(item, DataError):
                     self.fault = item
                     return
-                self.waiting.append((self.next - 1, item))
+                self.queue.append((self.next - 1, item))
                 yield item
         except GlassformerError as error:
-            self.spoilt = error
-        self.is_over = True
+            self.read_error = error
+        self.is_exhausted = True
 
-    def put_back(self) -> None:
-        """Take the row that the task refused out; those read behind it, and a fault among them, come again."""
-        _, *behind = self.waiting
-        self.waiting.clear()
+    def drop_refused_row(self) -> None:
+        """Drop the row that the task refused; rows read after it, and a fault among them, are read again."""
+        _, *later = self.queue
+        self.queue.clear()
         faults = [] if self.fault is None else [self.fault]
-        self.items = chain([row for _, row in behind], faults, self.items)
-        self.next -= len(behind) + len(faults)
-        self.is_over = False
+        self.items = chain([row for _, row in later], faults, self.items)
+        self.next -= len(later) + len(faults)
+        self.is_exhausted = False
 
 
-def answered(
+def answer_rows(
     task: Task,
     items: Iterable[Row | DataError],
-    bad: Callable[[DataError], None],
+    on_bad: Callable[[DataError], None],
     *,
     first: int = 0,
     budget: int | None = None,
 ) -> Iterator[tuple[int, Row, Any]]:
     """Every row with its number and its answer, in order.
 
-    A bad row, whether the reader or the task refuses it, is handed to `bad`, after the rows before it have been
-    answered. If that does not raise, work goes on behind it.
+    A bad row, whether the reader or the task refuses it, is passed to `on_bad` after the rows before it have been
+    answered. Unless that raises, the rows after it follow.
     """
     from ...tasks.inference import BUDGET, answers
 
-    feed = Feed(items, first)
-    while not feed.is_over:
-        feed.fault = None
+    pending = PendingRows(items, first)
+    while not pending.is_exhausted:
+        pending.fault = None
         try:
-            for answer in answers(task, feed.good(), budget=budget or BUDGET, first=feed.next):
-                yield *feed.waiting.popleft(), answer
+            for answer in answers(task, pending.until_bad_row(), budget=budget or BUDGET, first=pending.next):
+                yield *pending.queue.popleft(), answer
         except DataError as error:
-            feed.put_back()  # the rows before the bad one have been answered
-            feed.fault = error
-        if feed.fault is not None:
-            bad(feed.fault)
-    if feed.spoilt is not None:
-        raise feed.spoilt
+            pending.drop_refused_row()  # the rows before the bad one have been answered
+            pending.fault = error
+        if pending.fault is not None:
+            on_bad(pending.fault)
+    if pending.read_error is not None:
+        raise pending.read_error

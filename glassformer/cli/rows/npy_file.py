@@ -1,4 +1,4 @@
-"""A .npy file of vectors that grows: its header is written last, when it is known how many there are."""
+"""A growing .npy file of vectors: its header is written last, when their number is known."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from ...errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-START = 128  # bytes of the header, whatever it says
-NUMBER = 4  # bytes of a float32
+HEADER_BYTES = 128
+FLOAT_BYTES = 4
 
 
 def header(count: int, width: int) -> bytes:
-    """What stands before `count` vectors of `width` numbers.
+    """The header of a file of `count` vectors of `width` numbers.
 
     >>> header(3, 2)[:6], len(header(10**12, 10**6))
     (b'\\x93NUMPY', 128)
     """
     shape = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({count}, {width}), }}"
-    before = b"\x93NUMPY\x01\x00" + (START - 10).to_bytes(2, "little")
-    return before + shape.ljust(START - 11).encode("ascii") + b"\n"
+    before = b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
+    return before + shape.ljust(HEADER_BYTES - 11).encode("ascii") + b"\n"
 
 
 def complete_vectors(file: BinaryIO, width: int) -> int:
-    """How many vectors a file holds that has no header yet; one that was torn is cut off."""
+    """How many vectors a file without its header holds; an incomplete last one is cut off."""
     size = os.fstat(file.fileno()).st_size
-    count = max(size - START, 0) // (NUMBER * width)
-    file.truncate(START + count * NUMBER * width)
+    count = max(size - HEADER_BYTES, 0) // (FLOAT_BYTES * width)
+    file.truncate(HEADER_BYTES + count * FLOAT_BYTES * width)
     file.seek(0, os.SEEK_END)
     return count
 

@@ -1,7 +1,7 @@
-"""Results that grow for hours: a run that was killed goes on where it stopped, and only if it is the same run.
+"""Long runs that can be resumed: a killed run continues where it stopped, if its settings are the same.
 
-While a result is not complete, a note beside it records what it is made from. At the end the note goes away,
-and so it does if the run ends before anything was found.
+Until the result is complete, a file beside it records the settings. It is removed at the end, or if the run ends before
+anything was written.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("glassformer")
 
-MAX_HASHED = 64 * 2**20  # bytes of a file that are hashed; of a larger one its size and time count beside them
+MAX_HASHED = 64 * 2**20  # bytes of a file that are hashed; of a larger one also its size and time
 MODEL_SUFFIXES = (".json", ".txt", ".model", ".safetensors", ".bin")
 
 
 class Run:
-    """One result and the note beside it.
+    """One result and the record of its settings beside it.
 
-    `growing` is the file that grows: the result itself, or another one that takes its name at the end. While it has no
-    more than `start` bytes, nothing is in it.
+    `growing` is the file that is written: the result itself, or one that is renamed at the end. Up to `start` bytes it
+    counts as empty.
     """
 
     def __init__(self, output: str, growing: str | None = None, start: int = 0) -> None:
         self.output = Path(output)
         self.growing = Path(growing or output)
         self.start = start
-        self.note = self.output.with_name(f"{self.output.name}.run.json")
+        self.record = self.output.with_name(f"{self.output.name}.run.json")
 
-    def begin(self, about: Mapping[str, Any], restart: bool) -> None:
-        """Start anew or go on; raises if the result is there already or was begun from something else."""
+    def start_or_resume(self, about: Mapping[str, Any], restart: bool) -> None:
+        """Start or resume; raises if the result exists already or was started with other settings."""
         from ...checkpoints.files import read_json, write_atomically
 
         about = json.loads(json.dumps(about))  # as it comes back from a file
@@ -49,16 +49,16 @@ class Run:
         if self.output.is_dir():
             raise InputError(f"{self.output} is a folder; name a file to write")
         if restart:
-            for path in (self.growing, self.note):  # the note last: without it, nobody goes on
+            for path in (self.growing, self.record):  # the record last: without it a run is not resumed
                 path.unlink(missing_ok=True)
-        if self.note.exists():
-            self.compare(read_json(self.note, "the note of a run"), about)
+        if self.record.exists():
+            self.compare(read_json(self.record, "the record of a run"), about)
             return
         if self.output.exists() and not restart:
-            raise InputError(f"{self.output} is there already; --restart replaces it")
+            raise InputError(f"{self.output} exists already; --restart replaces it")
         self.growing.unlink(missing_ok=True)
         try:
-            write_atomically(self.note, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+            write_atomically(self.record, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
         except CheckpointError as error:
             raise InputError(f"{self.output} cannot be written: {error}") from None
 
@@ -67,46 +67,46 @@ class Run:
         if changed is not None:
             was, now = (json.dumps(each.get(changed), ensure_ascii=False)[:80] for each in (before, about))
             raise InputError(
-                f"{self.output} was begun from something else: {changed} was {was} and is {now}; "
-                f"--restart begins anew, the old settings go on"
+                f"{self.output} was started with other settings: {changed} was {was} and is {now}; "
+                f"--restart starts again, the old settings resume it"
             )
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """The growing file, which nobody else may write meanwhile."""
+        """The growing file, locked against other processes."""
         from ...checkpoints.files import reason_of
 
-        is_ours = False
+        is_locked = False
         try:
             with open(self.growing, "r+b" if self.growing.exists() else "w+b") as file:
                 lock(file, self.output)
-                is_ours = True
+                is_locked = True
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException as error:
-            if is_ours:
-                self.stop()
+            if is_locked:
+                self.interrupt()
             if isinstance(error, OSError) and not isinstance(error, GlassformerError):
                 raise InputError(f"{self.growing} cannot be written: {reason_of(error)}") from None
             raise
 
-    def stop(self) -> None:
-        """Leave what was found for a later run; where that is nothing, leave nothing."""
+    def interrupt(self) -> None:
+        """Keep what was written for a later run; if that is nothing, remove the files."""
         if self.growing.stat().st_size > self.start:
-            log.warning("%s is not complete; the same command goes on where it stopped", self.output)
+            log.warning("%s is not complete; the same command resumes it", self.output)
             return
         self.growing.unlink()
-        self.note.unlink()
+        self.record.unlink()
 
-    def end(self) -> None:
-        """Give the complete result its name and take the note away."""
+    def complete(self) -> None:
+        """Rename the complete result and remove the record."""
         from ...checkpoints.files import flush_folder
 
         if self.growing != self.output:
             os.replace(self.growing, self.output)
         flush_folder(self.output.absolute().parent)
-        self.note.unlink()
+        self.record.unlink()
 
 
 def lock(file: BinaryIO, output: Path) -> None:
@@ -121,28 +121,28 @@ def lock(file: BinaryIO, output: Path) -> None:
 
 
 def fingerprint(paths: Iterable[Path]) -> str:
-    """A short text that changes when one of the files does."""
+    """A short hash that changes when one of the files does."""
     digest = hashlib.sha256()
     for path in paths:
         state = path.stat()
         time = state.st_mtime_ns if state.st_size > MAX_HASHED else 0
         digest.update(f"{path.name} {state.st_size} {time}\n".encode())
         with open(path, "rb") as file:
-            left = min(state.st_size, MAX_HASHED)
-            while left and (block := file.read(min(left, 2**20))):
+            remaining = min(state.st_size, MAX_HASHED)
+            while remaining and (block := file.read(min(remaining, 2**20))):
                 digest.update(block)
-                left -= len(block)
+                remaining -= len(block)
     return digest.hexdigest()[:16]
 
 
 def fingerprint_of_rows(rows: Rows) -> str:
-    """That of the files with the rows; standard input and pipes cannot be read twice and have none."""
+    """The fingerprint of the files of rows; empty for standard input and pipes, which cannot be read twice."""
     paths = [source.path for source in rows.sources]
     return "" if any(path is None or not path.is_file() for path in paths) else fingerprint(paths)
 
 
 def fingerprint_of_model(name: str) -> str:
-    """That of a checkpoint, whose files are in a folder or in the cache by now."""
+    """The fingerprint of a checkpoint in a folder or in the cache."""
     from ...checkpoints.hub import find_folder
 
     folder = find_folder(name, files=(), local_files_only=True)

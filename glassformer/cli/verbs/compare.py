@@ -12,9 +12,9 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from ...errors import InputError
 from ..output.terminal import print_json, print_table
-from .train import STOPPED, as_fields
+from .train import STOPPED, options_as_fields
 
-OWN = ("set", "vary", "seeds", "output-dir", "json", "help")
+OWN_OPTIONS = ("set", "vary", "seeds", "output-dir", "json", "help")
 
 
 def compare(
@@ -27,7 +27,7 @@ def compare(
     set: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")]] = (),
     json: bool = False,
 ) -> int:
-    """Run recipes with several seeds and report means, deviations, costs and curves; it can be stopped and goes on.
+    """Run recipes with several seeds and report means, deviations, costs and curves; it can be stopped and resumed.
 
     Every field of a recipe is an option, for all recipes at once: --model, --max-steps, --data.limit, ... The same
     numbers are written to comparison.json, and with plots to comparison.html.
@@ -38,9 +38,9 @@ def compare(
       glass compare recipes/bottleneck.toml recipes/shapes.toml --vary bottleneck:config.attention=without,bahdanau
 
     Args:
-        recipes: TOML files; each is called by its name without the ending. The first is what others differ from.
+        recipes: TOML files; each is called by its name without the ending. The first is the baseline.
         seeds: Each recipe is run once with every one of these.
-        output_dir: Where the runs are kept. Those that are done are not run again.
+        output_dir: Where the runs are kept. Finished ones are not run again.
         vary: Run every recipe with each of these values; of several such fields, with each combination. NAME:FIELD=A,B
             is for the recipe NAME alone.
         set: A field for all recipes; --FIELD=VALUE is the same.
@@ -50,7 +50,7 @@ def compare(
     from ...train.recipes.recipe import make_recipe, set_fields
     from ...train.recipes.recipe_text import read_recipe
     from ...train.reporting.compare_runs import Stopped, write_comparison
-    from ...train.reporting.compare_runs import compare as run
+    from ...train.reporting.compare_runs import compare as compare_runs
 
     names = [Path(each).stem for each in recipes]
     if len({*names}) < len(names):
@@ -61,14 +61,14 @@ def compare(
         raise InputError("every recipe is run once with each of --seeds; give these, and no seed")
     read = {}
     for name, path in zip(names, recipes, strict=True):
-        for variant in variants(meant_for(name, vary, names)):
+        for variant in variants(fields_to_vary(name, vary, names)):
             values = read_recipe(Path(path))
             set_fields(values, [*set, *variant, f"output_dir={output_dir}"])
-            read[", ".join([name, *map(last_name, variant)])] = make_recipe(values, path)
+            read[", ".join([name, *map(short_setting, variant)])] = make_recipe(values, path)
     try:
-        comparison = run(read, seeds, Path(output_dir))
+        comparison = compare_runs(read, seeds, Path(output_dir))
     except Stopped as stop:
-        print(f"stopped by {stop}; the same command goes on")
+        print(f"stopped by {stop}; the same command continues")
         return STOPPED.get(str(stop), 1)
     if not is_main_process():
         return 0
@@ -80,18 +80,18 @@ def compare(
     return 0
 
 
-def meant_for(recipe: str, vary: Sequence[str], recipes: Sequence[str]) -> list[str]:
+def fields_to_vary(recipe: str, vary: Sequence[str], recipes: Sequence[str]) -> list[str]:
     """The fields that are varied in one of the recipes.
 
-    >>> meant_for("a", ["x=1,2", "a:y=1,2", "b:z=1,2"], ["a", "b"])
+    >>> fields_to_vary("a", ["x=1,2", "a:y=1,2", "b:z=1,2"], ["a", "b"])
     ['x=1,2', 'y=1,2']
     """
     found = []
-    for given in vary:
-        before, equals, values = given.partition("=")
-        owner, _, field = before.rpartition(":")
+    for setting in vary:
+        target, equals, values = setting.partition("=")
+        owner, _, field = target.rpartition(":")
         if owner and owner not in recipes:
-            raise InputError(f"--vary {given}: there is no recipe {owner!r} among {', '.join(recipes)}")
+            raise InputError(f"--vary {setting}: there is no recipe {owner!r} among {', '.join(recipes)}")
         if owner in ("", recipe):
             found.append(field + equals + values)
     return found
@@ -104,18 +104,18 @@ def variants(vary: Sequence[str]) -> list[tuple[str, ...]]:
     [('config.a=1', 'b=x'), ('config.a=2', 'b=x')]
     """
     fields = []
-    for given in vary:
-        name, equals, values = given.partition("=")
+    for setting in vary:
+        name, equals, values = setting.partition("=")
         if not name or not equals or not all(values.split(",")):
-            raise InputError(f"--vary takes FIELD=A,B,..., got {given!r}")
+            raise InputError(f"--vary takes FIELD=A,B,..., got {setting!r}")
         fields.append([f"{name}={value}" for value in values.split(",")])
     return list(itertools.product(*fields))
 
 
-def last_name(setting: str) -> str:
+def short_setting(setting: str) -> str:
     """A setting as part of a name, which is a folder's too.
 
-    >>> last_name("config.num_hidden_layers=2"), last_name("learning_rate=0.1")
+    >>> short_setting("config.num_hidden_layers=2"), short_setting("learning_rate=0.1")
     ('num_hidden_layers=2', 'learning_rate=0.1')
     """
     field, _, value = setting.partition("=")
@@ -130,24 +130,24 @@ def show(comparison, folder: Path) -> None:
     header = (*comparison.headings, *metrics, f"{main} difference", "time", "tokens", "trained parameters")
     rows = []
     for outcome in comparison.outcomes:
-        found = {name: spread.mean for name, spread in outcome.costs.items()}
+        costs = {name: spread.mean for name, spread in outcome.costs.items()}
         is_first = outcome is comparison.outcomes[0]
         rows.append(
             (
                 *comparison.cells(outcome),
                 *(format_spread(outcome.metrics[name]) for name in metrics),
                 "" if is_first else format_difference(comparison.difference(outcome, main)),
-                duration(found["seconds"]),
-                f"{found['tokens']:,.0f}",
-                f"{found['trained_parameters']:,.0f}",
+                duration(costs["seconds"]),
+                f"{costs['tokens']:,.0f}",
+                f"{costs['trained_parameters']:,.0f}",
             )
         )
     is_varied = comparison.headings != ["recipe"]
     print_table(header, rows, right=range(0 if is_varied else 1, len(header)))
     if main in comparison.by_length:
-        reaches = comparison.by_length[main]
+        lengths = comparison.by_length[main]
         print(f"\n{main} by the length of the right answer, in tokens")
-        header = (*comparison.headings, *reaches)
+        header = (*comparison.headings, *lengths)
         print_table(header, length_rows(comparison, main), right=range(0 if is_varied else 1, len(header)))
         print()
     seeds = ", ".join(map(str, comparison.seeds))
@@ -156,7 +156,7 @@ def show(comparison, folder: Path) -> None:
 
 
 def prepare(arguments: Sequence[str]) -> list[str]:
-    return as_fields(arguments, OWN)
+    return options_as_fields(arguments, OWN_OPTIONS)
 
 
 compare.prepare = prepare  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""`glass compare-layers`: how alike the layers of a model, or of two, are, and what their heads do."""
+"""`glass compare-layers`: the similarity of the layers of a model, or of two, and measures of their heads."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from ...errors import InputError
+from ..arguments import check_page_path
 from ..output.terminal import print_heading, print_json, print_table
 from .tokenize import lines_of
 
@@ -55,8 +56,8 @@ def compare_layers(
         output: A page to write, with the numbers as plots.
         json: Print JSON.
     """
-    if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        raise InputError(f"--output {output}: name a page such as page.html in a folder that exists")
+    if output is not None:
+        check_page_path("--output", output)
     texts = [line for line in lines_of(input) if line.strip()] if input else list(TEXTS)
     if not texts:
         raise InputError("there are no texts to compare on")
@@ -68,7 +69,7 @@ def compare_layers(
     for subject in subjects:
         if not subject.heads:
             raise InputError(f"{subject.name} is a {subject.model.config.model_type}: it has no layers of attention")
-    values = compared(subjects[0], subjects[1] if other else subjects[0], texts)
+    values = compare_readings(subjects[0], subjects[1] if other else subjects[0], texts)
     values |= {"models": [subject.name for subject in subjects], "texts": len(texts)}
     if output is not None:
         write_page(values, output)
@@ -81,7 +82,7 @@ def compare_layers(
     return 0
 
 
-def compared(first: Subject, second: Subject, texts: list[str]) -> dict[str, Any]:
+def compare_readings(first: Subject, second: Subject, texts: list[str]) -> dict[str, Any]:
     from ...explain.analysis.layer_similarity import cka_table
 
     left = [first.read(text) for text in texts]
@@ -89,14 +90,14 @@ def compared(first: Subject, second: Subject, texts: list[str]) -> dict[str, Any
     same = all(a.tokens == b.tokens for a, b in zip(left, right, strict=True))
     return {
         "compared": "tokens" if same else "texts",
-        "places": [places(readings[0]) for readings in (left, right)],
+        "places": [layer_labels(readings[0]) for readings in (left, right)],
         "cka": cka_table(vectors(left, same), vectors(right, same)),
         "heads": [head_measures(readings) for readings in ([left] if second is first else [left, right])],
     }
 
 
-def places(reading: Reading) -> list[str]:
-    """Where the vectors that are compared stand: before the first layer, and behind every layer, by its number."""
+def layer_labels(reading: Reading) -> list[str]:
+    """Labels of the compared vectors: before the first layer, and after every layer, by its number."""
     count = len(reading.hidden) - 1
     last = len(reading.subject.heads)
     return ["words", *(str(number) for number in range(last - count, last))]
@@ -113,7 +114,7 @@ def vectors(readings: list[Reading], by_token: bool) -> list[Tensor]:
 
 
 def head_measures(readings: list[Reading]) -> dict[str, list[list[float | None]]]:
-    """The measures of every head of every layer, as means over the texts; None in the place of a head that was cut."""
+    """The measures of every head of every layer, as means over the texts; None for a pruned head."""
     from ...explain.addressing import SELF
     from ...explain.analysis.head_measures import measure
 
@@ -131,10 +132,10 @@ def head_measures(readings: list[Reading]) -> dict[str, list[list[float | None]]
 
 
 def show(values: dict[str, Any]) -> None:
-    print_heading(f"how alike the layers are (CKA of {values['compared']}, 1 is alike; words: what enters the first)")
-    down, across = values["places"]
-    rows = [(name, *(f"{value:.3f}" for value in row)) for name, row in zip(down, values["cka"], strict=True)]
-    print_table(("layer", *across), rows, right=range(1, len(across) + 1))
+    print_heading(f"similarity of layers (CKA of {values['compared']}, at most 1; words: the input of the first)")
+    row_names, column_names = values["places"]
+    rows = [(name, *(f"{value:.3f}" for value in row)) for name, row in zip(row_names, values["cka"], strict=True)]
+    print_table(("layer", *column_names), rows, right=range(1, len(column_names) + 1))
     for model, heads in zip(values["models"], values["heads"], strict=False):
         for name, words in SHOWN.items():
             print_heading(f"{model}: {words}")
@@ -150,16 +151,16 @@ def write_page(values: dict[str, Any], path: Path) -> None:
     def numbers(count: int) -> list[str]:
         return [str(i) for i in range(count)]
 
-    down, across = values["models"]
-    which = f"layers of {down}" if down == across else f"layers of {down} (down) and {across} (across)"
+    first, second = values["models"]
+    which = f"layers of {first}" if first == second else f"layers of {first} (down) and {second} (across)"
     rows, columns = values["places"]
-    figures = [Figure(f"How alike the layers are (CKA): {which}", rows, columns, values["cka"])]
+    figures = [Figure(f"Similarity of layers (CKA): {which}", rows, columns, values["cka"])]
     for model, heads in zip(values["models"], values["heads"], strict=False):
         for name, words in SHOWN.items():
             table = heads[name]
             figures.append(Figure(f"{model}: {words}", numbers(len(table)), numbers(len(table[0])), table))
     note = (
-        f"CKA of {values['compared']} over {values['texts']} texts: 1 is alike; words are what enters the first layer. "
+        f"CKA of {values['compared']} over {values['texts']} texts, at most 1; words are the input of the first layer. "
         "In the other plots rows are layers and columns heads."
     )
     page = plot_page(f"Layers of {' and '.join(dict.fromkeys(values['models']))}", note, figures)

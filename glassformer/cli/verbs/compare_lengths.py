@@ -42,7 +42,7 @@ def compare_lengths(
     if not lengths or min(lengths) < 2 or rounds < 1:
         raise InputError(f"give lengths of 2 words or more and 1 round or more, got {lengths} and {rounds}")
     if checked_path(picture, SUFFIXES).suffix != ".html":
-        pyplot()  # refuse now, and not after all has been measured
+        pyplot()  # raise before measuring
     costs = list(measure_lengths(lengths, rounds))
     draw_lengths(costs, picture)
     if json:

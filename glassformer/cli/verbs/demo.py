@@ -1,4 +1,4 @@
-"""`glass demo`: a Transformer that learns to translate before your eyes, without a network or a file."""
+"""`glass demo`: trains a small Transformer to translate, without a network or a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def demo(
 ) -> int:
     """Train a small Transformer to translate numbers and dates, evaluate it, and show its attention.
 
-    Everything is made on the spot: a corpus of numbers and dates in English and Chinese words, a vocabulary, a model
+    Everything is created here: a corpus of numbers and dates in English and Chinese words, a vocabulary, a model
     of less than half a million parameters. Less than three minutes on two cores; then it translates what you type.
 
     examples:
@@ -48,8 +48,8 @@ def demo(
 
     Args:
         texts: What to translate at the end, numbers below a million or dates from 1900 to 2099, in either language.
-        output: The folder for the model and its page; a model that is there already is used.
-        steps: How long to train; a run that was stopped goes on.
+        output: The folder for the model and its page; an existing model is used.
+        steps: How many steps to train; a run that was stopped is resumed.
         again: Train a new model although there is one.
         json: Print JSON.
     """
@@ -59,54 +59,54 @@ def demo(
     if steps < 1:
         raise InputError(f"--steps must be a whole number of at least 1, got {steps}")
     for text in texts:
-        if not spelt(text):
+        if not normalise(text):
             raise InputError(f"there is nothing to translate in {text!r}")
-    report = discard if json else print_steps
-    began = time.perf_counter()
-    learnt, watched, unseen = demo_model.corpus()
-    demo_model.write_corpus(output, learnt, [*watched, *unseen])
-    task = demo_model.ready_made(output, again)
+    report = print_nothing if json else print_steps
+    start = time.perf_counter()
+    train_pairs, validation_pairs, test_pairs = demo_model.corpus()
+    demo_model.write_corpus(output, train_pairs, [*validation_pairs, *test_pairs])
+    task = demo_model.load_trained(output, again)
     if task is None:
-        task = demo_model.train(output, learnt, watched, steps, report)
+        task = demo_model.train(output, train_pairs, validation_pairs, steps, report)
     else:
         report(f"The model in {output} was trained before; --again trains a new one.")
     task, trained = task.with_options(truncation=True), time.perf_counter()
-    report("", f"4. It is evaluated on {len(unseen)} numbers and dates that it has never seen in any form")
-    accuracy = demo_model.evaluate(task, unseen)
+    report("", f"4. It is evaluated on {len(test_pairs)} numbers and dates that it has never seen in any form")
+    accuracy = demo_model.evaluate(task, test_pairs)
     report(f"  {accuracy:.1%} of its translations are right to the letter")
 
-    answers = [align(task, spelt(text)) for text in texts or EXAMPLES]
+    answers = [align(task, normalise(text)) for text in texts or EXAMPLES]
     page = write_alignments(answers, output / PAGE, title="A Transformer translates numbers and dates")
-    found = {
+    summary = {
         "exact_match": accuracy,
-        "held_out": len(unseen),
+        "held_out": len(test_pairs),
         "translations": {answer.text: answer.written for answer in answers},
         "model": str(output),
         "page": str(page),
-        "seconds": {"training": trained - began, "all": time.perf_counter() - began},
+        "seconds": {"training": trained - start, "all": time.perf_counter() - start},
     }
     if json:
-        print_json(found)
+        print_json(summary)
         return 0
-    show(task, found)
+    show(task, summary)
     if sys.stdin.isatty() and sys.stdout.isatty():
-        listen(task)
-    say_what_next(output, **found["seconds"])
+        translate_typed_lines(task)
+    print_next_steps(output, **summary["seconds"])
     return 0
 
 
-def show(task: Translation, found: dict[str, Any]) -> None:
-    """Some of its translations, and where their attention is shown."""
+def show(task: Translation, summary: dict[str, Any]) -> None:
+    """Print translations, and the page that shows their attention."""
     print_steps("", "5. It translates")
-    print_table(("you show", "it says"), list(found["translations"].items()))
-    for text in found["translations"]:
-        warn(task, text)
+    print_table(("source", "translation"), list(summary["translations"].items()))
+    for text in summary["translations"]:
+        print_limits(task, text)
     print_steps("", "6. Its attention")
-    print(f"  {found['page']} shows, for each word that it wrote, the words of the source that it attended to")
+    print(f"  {summary['page']} shows, for each word that it wrote, the words of the source that it attended to")
 
 
-def say_what_next(folder: Path, training: float, all: float) -> None:
-    glass = program()
+def print_next_steps(folder: Path, training: float, all: float) -> None:
+    glass = command_name()
     print(f"""
 Time: training {training:.0f} s, all together {all:.0f} s
 
@@ -119,37 +119,37 @@ Try next:
 
 
 def print_steps(*lines: str) -> None:
-    """Print lines, those with a number at their beginning so that they stand out."""
+    """Print lines, numbered ones as headings."""
     for line in lines:
         (print_heading if re.match(r"\d\. ", line) else print)(line)
 
 
-def discard(*lines: str) -> None:
+def print_nothing(*lines: str) -> None:
     """Standard output is for JSON alone."""
 
 
-def spelt(text: str) -> str:
-    """What was typed as the corpus spells it.
+def normalise(text: str) -> str:
+    """A text in the spelling of the corpus.
 
-    >>> spelt("Twenty-One,  or so.")
+    >>> normalise("Twenty-One,  or so.")
     'twenty one or so'
     """
     return " ".join(re.sub(r"[-,.，。]", " ", text.lower()).split())
 
 
-def warn(task: Translation, text: str) -> None:
-    """Say what of a text the model did not read, and which words it cannot know."""
+def print_limits(task: Translation, text: str) -> None:
+    """Print what the model did not read of a text, and which words are not in its vocabulary."""
     from ...data.number_words import unknown_words
 
     (example,) = task.encode({"source": text})
     if example.encoded.truncated:
         print(f"  It reads {task.limit} tokens and no more: the rest was cut off")
-    strange = unknown_words(text)
-    if strange:
-        print(f"  It knows numbers and dates only; these are new to it: {', '.join(strange)}")
+    unknown = unknown_words(text)
+    if unknown:
+        print(f"  It knows numbers and dates only; these are new to it: {', '.join(unknown)}")
 
 
-def listen(task: Translation) -> None:
+def translate_typed_lines(task: Translation) -> None:
     """Translate what is typed, until an empty line, the end of the input, or Ctrl-C."""
     from ...tasks.pipeline import Pipeline
 
@@ -158,7 +158,7 @@ def listen(task: Translation) -> None:
     print("Type a number below a million or a date in words, English or Chinese; an empty line ends.")
     while True:
         try:
-            text = spelt(input("> "))
+            text = normalise(input("> "))
         except (EOFError, KeyboardInterrupt):
             print()
             return
@@ -170,12 +170,12 @@ def listen(task: Translation) -> None:
             print(f"  {error}")
             continue
         print(f"  {answer['translation_text']}")
-        warn(task, text)
+        print_limits(task, text)
 
 
-def program() -> str:
-    """How to call this command again: `glass`, or its path when the shell would not find it."""
-    called = Path(sys.argv[0])
-    found = shutil.which("glass")
-    is_here = found is not None and called.exists() and Path(found).samefile(called)
-    return "glass" if is_here or called.name != "glass" else str(called)
+def command_name() -> str:
+    """The name of this command: `glass`, or its path if the shell would not find it."""
+    program = Path(sys.argv[0])
+    in_path = shutil.which("glass")
+    is_same = in_path is not None and program.exists() and Path(in_path).samefile(program)
+    return "glass" if is_same or program.name != "glass" else str(program)

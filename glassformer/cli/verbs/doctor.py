@@ -1,4 +1,4 @@
-"""`glass doctor`: whether this machine has what glassformer needs, and what it will use."""
+"""`glass doctor`: checks the installation and what this machine offers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def doctor(*, json: bool = False) -> int:
         return int(faults > 0)
     for group in dict.fromkeys(check.group for check in checks):
         print_heading(group)
-        print_table(("", "", ""), [(one.state, one.name, one.finding) for one in checks if one.group == group])
+        rows = [(check.state, check.name, check.finding) for check in checks if check.group == group]
+        print_table(("", "", ""), rows)
         print()
     print(f"faults: {faults}, warnings: {warnings}" if faults or warnings else "all is well")
     return int(faults > 0)

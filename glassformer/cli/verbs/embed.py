@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from ...errors import DataError, InputError
 from ..output.terminal import counted, print_json
-from ..rows.input_rows import RowInput, answered, count_of, items_of
+from ..rows.input_rows import RowInput, answer_rows, known_count, rows_and_errors
 
 if TYPE_CHECKING:
     from ...data.readers import Rows
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("glassformer")
 
-BLOCK = 4096  # vectors that are written at once,
-WRITTEN = 1.0  # or as many as there are after so many seconds
+BLOCK = 4096  # vectors per write
+WRITE_INTERVAL = 1.0  # seconds after which fewer are written
 
 
 def embed(
@@ -41,7 +41,7 @@ def embed(
     """Turn texts into vectors: one row of a .npy file for each text.
 
     MODEL is a Sentence-BERT folder, or any checkpoint, whose token vectors are then averaged. Memory stays the same
-    however long the input is. A run that was stopped goes on when the same command is given again.
+    however long the input is. The same command resumes a run that was stopped.
 
     examples:
       glass embed ./all-MiniLM-L6-v2 --input texts.txt --output vectors.npy
@@ -55,10 +55,10 @@ def embed(
         output: The .npy file to write, for --input.
         prompt_name: Which of the model's own prompts to put before every text, such as query.
         normalize: Scale every vector to length 1.
-        restart: Begin anew even if there is a result already.
+        restart: Start again even if a result exists.
         batch_tokens: How many tokens go through the model at once.
         device: Where to compute, such as cpu or cuda.
-        dtype: What to compute in. bfloat16 is quicker on processors that have it, and has three digits, not seven.
+        dtype: What to compute in. bfloat16 is faster on processors that support it, and has three digits, not seven.
         json: Print JSON: the vectors of TEXT, or what was written to a file.
     """
     if bool(texts) == bool(row_input.input):
@@ -116,19 +116,19 @@ def print_vectors(
 def write_vectors(
     task: EmbeddingTask, rows: Rows, output: str, about: dict[str, Any], restart: bool, budget: int | None
 ) -> dict[str, Any]:
-    """Write the vectors of all rows to a file, behind those that a run before has left."""
-    from ..rows.npy_file import START, complete, complete_vectors
+    """Write the vectors of all rows to a file, after those of an earlier run."""
+    from ..rows.npy_file import HEADER_BYTES, complete, complete_vectors
     from ..rows.resumable_run import Run, fingerprint_of_model, fingerprint_of_rows
 
     files = {"rows": fingerprint_of_rows(rows), "weights": fingerprint_of_model(about["model"])}
     width = task.encoder.get_sentence_embedding_dimension()
-    run = Run(output, growing=f"{output}.part", start=START)
-    run.begin({**about, **files}, restart)
+    run = Run(output, growing=f"{output}.part", start=HEADER_BYTES)
+    run.start_or_resume({**about, **files}, restart)
     with run.opened() as file:
         first = complete_vectors(file, width)
         cut, first_cut = append_all(file, task, rows, first, about["normalize"], budget)
         count = complete(file, width)
-    run.end()
+    run.complete()
     if cut:
         message = "%d of %d texts are longer than %d tokens and were cut; the first is %s"
         log.warning(message, cut, count - first, task.limit, first_cut)
@@ -144,26 +144,26 @@ def append_all(
     from ...tasks.progress import show_progress
     from ..rows.npy_file import append
 
-    items = items_of(rows)
+    items = rows_and_errors(rows)
     for _ in range(first):
         if next(items, None) is None:
             raise InputError(f"{first} vectors are written, and the input has fewer rows now")
-    found = answered(task, items, refuse, first=first, budget=budget)
-    waiting, cut, first_cut, due = [], 0, "", time.monotonic() + WRITTEN
+    answers = answer_rows(task, items, refuse, first=first, budget=budget)
+    batch, cut, first_cut, due = [], 0, "", time.monotonic() + WRITE_INTERVAL
     try:
-        for _, row, each in show_progress(found, count_of(rows), True, "embed", first):
-            waiting.append(F.normalize(each.vector, dim=-1) if normalize else each.vector)
+        for _, row, each in show_progress(answers, known_count(rows), True, "embed", first):
+            batch.append(F.normalize(each.vector, dim=-1) if normalize else each.vector)
             if each.truncated:
                 cut, first_cut = cut + 1, first_cut or row.place
-            if len(waiting) == BLOCK or time.monotonic() >= due:
-                append(file, waiting)
-                waiting, due = [], time.monotonic() + WRITTEN
+            if len(batch) == BLOCK or time.monotonic() >= due:
+                append(file, batch)
+                batch, due = [], time.monotonic() + WRITE_INTERVAL
     finally:  # at a bad row, too, what was computed is kept
-        if waiting:
-            append(file, waiting)
+        if batch:
+            append(file, batch)
     return cut, first_cut
 
 
 def refuse(fault: DataError) -> None:
-    """A row without a vector would put all that follow beside the wrong text."""
+    """A row without a vector would shift all that follow."""
     raise fault

@@ -1,4 +1,4 @@
-"""`glass evaluate`: how good is a model on rows with the right answers?"""
+"""`glass evaluate`: measures a model on rows with answers."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def evaluate(
         task: A task such as text-classification.
         model: A folder or a hub name.
         data: The rows: txt, csv, tsv, jsonl, json, conll or parquet.
-        target: A file whose lines are to be written for those of --data, where they stand in two files.
-        tokens_per_batch: How many tokens are read at once at most.
+        target: A file with the targets of the lines of --data, where they are in two files.
+        tokens_per_batch: How many tokens a batch has at most.
         truncation: Cut texts that are longer than the model, which are refused otherwise.
         option: An option of the task, as [options] of a recipe has it. Can be given several times.
         json: Print JSON.
@@ -59,13 +59,13 @@ def evaluate(
     options = {**({"truncation": True} if truncation else {}), **read_options(task, option)}
     task = kind.from_pretrained(model, **options)
     task.refuse_untrained()
-    found = measure(task, list(rows), tokens_per_batch=tokens_per_batch)
-    terms = {name: value.signature for name, value in found.items() if hasattr(value, "signature")}
+    metrics = measure(task, list(rows), tokens_per_batch=tokens_per_batch)
+    signatures = {name: value.signature for name, value in metrics.items() if hasattr(value, "signature")}
     if json:
-        print_json({**found, "signatures": terms} if terms else found)
+        print_json({**metrics, "signatures": signatures} if signatures else metrics)
         return 0
-    shown = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}") for name, value in found.items()]
-    print_table(("metric", "value"), shown, right=[1])
-    for name, signature in terms.items():
+    rows = [(name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}") for name, value in metrics.items()]
+    print_table(("metric", "value"), rows, right=[1])
+    for name, signature in signatures.items():
         print(f"{name}: {signature}")
     return 0

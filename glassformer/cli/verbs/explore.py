@@ -1,4 +1,4 @@
-"""`glass explore`: a page on this machine in which a model can be looked into."""
+"""`glass explore`: serves a page on this machine that shows what happens inside a model."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tyro.conf import Positional, arg
 from ...errors import InputError
 from ..output.terminal import print_json
 
-FIRST = "The cat sat on the mat because it was tired."
+DEFAULT_TEXT = "The cat sat on the mat because it was tired."
 
 
 def explore(
     model: Positional[Annotated[str, arg(metavar="MODEL")]],
-    text: Positional[Annotated[str, arg(metavar="TEXT")]] = FIRST,
+    text: Positional[Annotated[str, arg(metavar="TEXT")]] = DEFAULT_TEXT,
     /,
     *,
     pair: Annotated[str, arg(metavar="TEXT")] = "",
@@ -39,8 +39,8 @@ def explore(
 
     Args:
         model: A checkpoint folder or a name on the hub.
-        text: The text to begin with.
-        pair: A second text to begin with, for models that read pairs.
+        text: The first text.
+        pair: Its second text, for models that read pairs.
         compare: A second model, to compare with.
         port: The port; any free one if not given.
         browser: Open the page in the browser.

@@ -1,4 +1,4 @@
-"""`glass inspect`: what a checkpoint folder is, holds and lacks, by its config and the headers of its weights."""
+"""`glass inspect`: what a checkpoint folder holds and lacks, by its config and the headers of its weights."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def inspect_checkpoint(name: str) -> Inspection:
     weights = None
     if any(os.path.lexists(folder / entry) for entry in ENTRIES):
         weights = open_weights(folder)
-        note_weights(found, weights)
+        add_weights(found, weights)
         weights = without_wrapper_prefix(weights)
         found.notes += wrapper_prefix_notes(weights)
     if not os.path.lexists(folder / CONFIG_FILE):
@@ -83,7 +83,7 @@ def inspect_checkpoint(name: str) -> Inspection:
         return found
     config = read_config(found, folder / CONFIG_FILE)
     if config is not None:
-        note_model(found, config, weights)
+        add_model(found, config, weights)
     return found
 
 
@@ -96,7 +96,7 @@ def files_of(folder: Path) -> dict[str, int]:
         raise InputError(f"{folder} cannot be read: {(error.strerror or str(error)).lower()}") from None
 
 
-def note_weights(found: Inspection, weights: Weights) -> None:
+def add_weights(found: Inspection, weights: Weights) -> None:
     found.weight_files = {path.name: count for path, count in weights.files.items()}
     dtypes: Counter[str] = Counter()
     for name in weights.names():
@@ -107,7 +107,7 @@ def note_weights(found: Inspection, weights: Weights) -> None:
 
 
 def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
-    """The folder's configuration, or None, noted, for an architecture that glassformer does not have."""
+    """The folder's configuration; None, with a note, for an architecture that glassformer does not have."""
     from ...checkpoints.files import read_json
     from ...models.auto import config_class
     from ...registry import ARCHITECTURES, architecture_with
@@ -122,7 +122,7 @@ def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
         model_type = owners[0] if owners else None
     if model_type is None or model_type not in ARCHITECTURES:
         if not found.tensors:
-            config_class(model_type, path)  # raises, in its own words
+            config_class(model_type, path)  # raises
         found.notes.append(
             f"glassformer has no architecture {model_type!r} yet, so this is only what the files say"
             if model_type
@@ -138,7 +138,7 @@ def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
     return config
 
 
-def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
+def add_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
     from ...checkpoints.load import resolve_labels
     from ...models.auto import AUTO_CLASSES, AutoModel
     from ...registry import ARCHITECTURES
@@ -168,16 +168,16 @@ def note_model(found: Inspection, config: PretrainedConfig, weights: Weights | N
         )
     shown = heads.get(known or "", body)
     found.class_name = type(shown).__name__
-    found.tree = grow(type(shown).__name__, shown, set())
+    found.tree = module_tree(type(shown).__name__, shown, set())
     if weights is not None:
-        compare(found, body, heads, weights)
+        match_classes(found, body, heads, weights)
     elif known is not None and known in heads:
         found.heads = [Head(known, own_size(shown), weights_checked=False)]
 
 
 @contextlib.contextmanager
 def logs_silenced() -> Iterator[None]:
-    """Models that are built only to be counted have nothing to say."""
+    """No messages of models that are only built to be counted."""
     log = logging.getLogger("glassformer")
     before, log.disabled = log.disabled, True
     try:
@@ -186,8 +186,10 @@ def logs_silenced() -> Iterator[None]:
         log.disabled = before
 
 
-def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTrainedModel], weights: Weights) -> None:
-    """Hold what the files have against what each class needs."""
+def match_classes(
+    found: Inspection, body: PreTrainedModel, heads: dict[str, PreTrainedModel], weights: Weights
+) -> None:
+    """Compare what the files have with what each class needs."""
     from ...checkpoints.key_prefixes import hint_at_prefix
 
     keymap = body.keymap
@@ -195,9 +197,9 @@ def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTraine
     for part in found.parts:
         names = [f"{part.name}.{key}" for key in body.get_submodule(part.name).state_dict()]
         part.found = sum(name in places for name in names)
-    whole = fit(body, weights)
-    found.lacks, found.faults = whole.lacks, whole.faults
-    found.heads = [whole]
+    body_fit = fit(body, weights)
+    found.lacks, found.faults = body_fit.lacks, body_fit.faults
+    found.heads = [body_fit]
     read = set(body.state_dict())
     for model in heads.values():
         head = fit(model, weights)
@@ -207,14 +209,14 @@ def compare(found: Inspection, body: PreTrainedModel, heads: dict[str, PreTraine
         read |= {name.removeprefix(keymap.prefix) for name in model.state_dict()}
     found.unused = sorted({source.name for name, source in places.items() if name not in read})
     found.leftovers = sorted(name for name in weights.names() if keymap.to_ours(name, prefixed=False) is None)
-    named = next((head for head in found.heads if head.name == found.class_name), whole)
+    named = next((head for head in found.heads if head.name == found.class_name), body_fit)
     found.faults = found.faults + [fault for fault in named.faults if fault not in found.faults]
     if found.faults:
         found.hint = hint_at_prefix(weights, keymap)
 
 
 def fit(model: PreTrainedModel, weights: Weights) -> Head:
-    """What loading `weights` into `model` would find, judged by names, shapes and types."""
+    """The result of loading `weights` into `model`, by names, shapes and types."""
     from ...checkpoints.load import plan_load
     from ...models.untrained import learnt_otherwise
 
@@ -228,7 +230,7 @@ def fit(model: PreTrainedModel, weights: Weights) -> Head:
 
 
 def own_size(model: PreTrainedModel) -> int:
-    """How many parameters a model has beyond its body, those that are the body's under a second name not counted."""
+    """How many parameters a model has beyond its body, without tied ones."""
     tied, body = model.tied_names(), f"{model.base_model_prefix}."
     own = {name: p for name, p in model.named_parameters() if name not in tied and not name.startswith(body)}
     return 0 if model.base_model is model else sum(p.numel() for p in own.values())
@@ -238,27 +240,27 @@ def count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def grow(name: str, module: nn.Module, seen: set[int]) -> Node:
-    """The tree of a module; neighbours that are alike become one node, parameters used twice are counted once."""
+def module_tree(name: str, module: nn.Module, seen: set[int]) -> Node:
+    """The tree of a module; equal neighbours become one node, parameters used twice are counted once."""
     own = dict(module.named_parameters(recurse=False))
     uncounted = {id(parameter): parameter.numel() for parameter in own.values() if id(parameter) not in seen}
     seen.update(uncounted)
     node = Node(name, type(module).__name__, sum(uncounted.values()), {key: list(p.shape) for key, p in own.items()})
     for child_name, child in module.named_children():
-        grown = grow(child_name, child, seen)
-        node.parameters += grown.parameters
+        child_node = module_tree(child_name, child, seen)
+        node.parameters += child_node.parameters
         last = node.children[-1] if node.children else None
-        if last is not None and child_name.isdecimal() and are_alike(last, grown):
+        if last is not None and child_name.isdecimal() and are_equal(last, child_node):
             first = last.name.split("-")[0]
             last.name, last.alike = f"{first}-{child_name}", last.alike + 1
-            last.parameters += grown.parameters
+            last.parameters += child_node.parameters
         else:
-            node.children.append(grown)
+            node.children.append(child_node)
     return node
 
 
-def are_alike(one: Node, other: Node) -> bool:
+def are_equal(one: Node, other: Node) -> bool:
     return (
         (one.kind, one.shapes, one.parameters // one.alike, len(one.children))
         == (other.kind, other.shapes, other.parameters // other.alike, len(other.children))
-    ) and all(are_alike(a, b) for a, b in zip(one.children, other.children, strict=True))
+    ) and all(are_equal(a, b) for a, b in zip(one.children, other.children, strict=True))

@@ -19,7 +19,7 @@ from ...errors import DataError, InputError, refuse_unknown
 from ...tasks.task_registry import task_class, task_names
 from ..output.answer_table import print_answers
 from ..output.terminal import counted, print_json
-from ..rows.input_rows import RowFormat, RowInput, answered, count_of, items_of
+from ..rows.input_rows import RowFormat, RowInput, answer_rows, known_count, rows_and_errors
 from .generate import parse_value
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("glassformer")
 
-FLUSHED = 1.0  # seconds between two moments at which answers are handed to the system
+FLUSH_INTERVAL = 1.0  # seconds
 
 
 def predict(
@@ -56,13 +56,12 @@ def predict(
     sentence-similarity, feature-extraction.
 
     Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}, and the row's "id" if
-    it has one. A run that was stopped goes on when the same command is given again; a result that is complete is
-    replaced by --restart alone.
+    it has one. The same command resumes a run that was stopped; only --restart replaces a complete result.
 
     Some options of tasks: text-classification top_k, truncation; ner aggregation_strategy (simple, first, average,
     max), stride; question-answering top_k, handle_impossible_answer, doc_stride; fill-mask top_k, targets, whole_words;
     text-generation max_new_tokens, do_sample, top_p, num_beams; zero-shot-classification candidate_labels, multi_label.
-    A name that is none is answered with those that are near.
+    An unknown name is reported with the nearest ones.
 
     examples:
       glass predict text-classification ./sst2 "so good" "so bad"
@@ -83,10 +82,10 @@ def predict(
         option: An option of the task, such as top_k=3; can be given several times.
         limit: Read only the first N rows, for a first try.
         on_bad: What to do at a row that cannot be used: stop and report its file and line, or skip and count it.
-        restart: Begin anew even if there is a result already.
+        restart: Start again even if a result exists.
         batch_tokens: How many tokens go through the model at once.
         device: Where to compute, such as cpu or cuda.
-        dtype: What to compute in. bfloat16 is quicker on processors that have it, and has three digits, not seven.
+        dtype: What to compute in. bfloat16 is faster on processors that support it, and has three digits, not seven.
         json: Print answers to TEXT as JSON too, an object in each line; with --output, what was written.
     """
     columns = task_class(task).columns.inputs  # raises if there is no such task
@@ -108,19 +107,19 @@ def predict(
         return answer_texts(worker, given, batch_tokens, json)
     rows = row_input.rows(columns)
     worker = load(task, model, device, dtype, options, from_file=True)
-    job = Job(worker, rows, on_bad, batch_tokens, limit)
+    prediction = FilePrediction(worker, rows, on_bad, batch_tokens, limit)
     if output == "-":
-        job.print()
+        prediction.print()
         return 0
     about = {"task": worker.name, "model": model, "dtype": dtype, "options": options, "limit": limit}
     about |= row_input.settings()
-    summary = job.write(output, about, restart)
-    print_json(summary) if json else print(f"{output}: {counted(job.count, 'answer')}")
+    summary = prediction.write(output, about, restart)
+    print_json(summary) if json else print(f"{output}: {counted(prediction.count, 'answer')}")
     return 0
 
 
 def check_output(typed: bool, output: str, restart: bool, on_bad: str, limit: int | None) -> None:
-    """Refuse what cannot be meant."""
+    """Refuse options that contradict each other."""
     used = {"--output": output != "-", "--restart": restart, "--on-bad": on_bad != "raise", "--limit": bool(limit)}
     wrong = next((name for name, is_used in used.items() if is_used), None)
     if typed and wrong:
@@ -130,7 +129,7 @@ def check_output(typed: bool, output: str, restart: bool, on_bad: str, limit: in
 
 
 def prepare(arguments: Sequence[str]) -> list[str]:
-    """Point from an option of a task that is given like one of the verb's own to the way it is given."""
+    """Report how to pass an option of the task that was passed like one of the verb."""
     own = {*inspect.signature(predict).parameters, "input", *RowFormat.__dataclass_fields__, "help"}
     task = next((each for each in arguments if each in task_names()), "")
     for each in takewhile(lambda each: task and each != "--", arguments):
@@ -157,12 +156,12 @@ def read_options(task: str, given: Iterable[str]) -> dict[str, Any]:
         refuse_unknown([name], kind.option_names(), kind.name)
         if name in options:
             raise InputError(f"--option {name} is given twice: {options[name]!r} and {value!r}")
-        options[name] = meant(kind, name, value)
+        options[name] = parse_option_value(kind, name, value)
     return options
 
 
-def meant(kind: type[Task], name: str, text: str) -> Any:
-    """An option's value: of one that takes several, with commas between them; none is None if it is no word of it."""
+def parse_option_value(kind: type[Task], name: str, text: str) -> Any:
+    """The value of an option: lists are separated by commas; none is None unless the option has such a value."""
     value = parse_value(text)
     spec = kind.Options.__dataclass_fields__.get(name)
     if spec is None or not isinstance(value, str):
@@ -208,14 +207,14 @@ def load(
 def answer_texts(worker: Task, given: list[Any], budget: int | None, as_json: bool) -> int:
     from ...tasks.inference import BUDGET, answers
 
-    found = list(answers(worker, given, budget=budget or BUDGET, numbered=len(given) > 1))
+    results = list(answers(worker, given, budget=budget or BUDGET, numbered=len(given) > 1))
     if as_json:
-        for number, answer in enumerate(found):
+        for number, answer in enumerate(results):
             print(json_line(number, answer))
         return 0
     if worker.name == "feature-extraction":
         raise InputError("feature-extraction answers with many numbers; --json prints them")
-    print_answers(worker.columns.needed, given, found)
+    print_answers(worker.columns.needed, given, results)
     return 0
 
 
@@ -227,8 +226,8 @@ def json_line(number: int, answer: Any, **more: Any) -> str:
 # --- answers to files -------------------------------------------------------------------------------------------------
 
 
-class Job:
-    """All rows of files through one task."""
+class FilePrediction:
+    """The answers of a task to all rows of files."""
 
     def __init__(self, worker: Task, rows: Rows, on_bad: str, budget: int | None, limit: int | None) -> None:
         from ...data.file_row import Skipped
@@ -237,7 +236,7 @@ class Job:
         self.skipped: Skipped = Skipped()
         self.count = 0
 
-    def bad(self, fault: DataError) -> None:
+    def handle_bad_row(self, fault: DataError) -> None:
         if self.on_bad == "raise":
             raise fault
         self.skipped.add(fault)
@@ -247,13 +246,13 @@ class Job:
     ) -> Iterator[str]:
         from ...tasks.progress import show_progress
 
-        found = answered(self.worker, items, self.bad, first=first, budget=self.budget)
+        found = answer_rows(self.worker, items, self.handle_bad_row, first=first, budget=self.budget)
         for number, row, answer in show_progress(found, total, show, self.worker.name, first):
             self.count += 1
             yield json_line(number, answer, **({"id": row["id"]} if "id" in row else {}))
 
     def items(self) -> Iterator[Row | DataError]:
-        return islice(items_of(self.rows), self.limit)
+        return islice(rows_and_errors(self.rows), self.limit)
 
     def print(self) -> None:
         show = False if sys.stdout.isatty() else None
@@ -262,28 +261,28 @@ class Job:
         self.report_skipped()
 
     def write(self, output: str, about: dict[str, Any], restart: bool) -> dict[str, Any]:
-        """Write the answers to a file, behind those that it holds from a run before."""
+        """Write the answers to a file, after those of an earlier run."""
         from ..rows.resumable_run import Run, fingerprint_of_model, fingerprint_of_rows
 
         files = {"rows": fingerprint_of_rows(self.rows), "weights": fingerprint_of_model(about["model"])}
         run = Run(output)
-        run.begin({**about, **files}, restart)
+        run.start_or_resume({**about, **files}, restart)
         with run.opened() as file:
             first, self.count = complete_lines(file, run.output)
             self.skipped.count = first - self.count
             items = self.items()
-            total = min((count for count in (count_of(self.rows), self.limit) if count is not None), default=None)
+            total = min((count for count in (known_count(self.rows), self.limit) if count is not None), default=None)
             for _ in range(first):
                 if next(items, None) is None:
                     raise InputError(f"{output} holds {first} answers, and the input has fewer rows now")
-            due = time.monotonic() + FLUSHED
+            due = time.monotonic() + FLUSH_INTERVAL
             for line in self.lines(items, first, True, total):
-                file.write(line.encode("utf-8", "backslashreplace") + b"\n")  # half a character stays as JSON spells it
+                file.write(line.encode("utf-8", "backslashreplace") + b"\n")  # lone surrogates stay escaped
                 if time.monotonic() >= due:
                     file.flush()
-                    due = time.monotonic() + FLUSHED
+                    due = time.monotonic() + FLUSH_INTERVAL
             self.report_skipped()
-        run.end()
+        run.complete()
         return {"output": output, "count": self.count, "skipped": self.skipped.count, "resumed_at": first}
 
     def report_skipped(self) -> None:
@@ -294,7 +293,7 @@ class Job:
 
 
 def complete_lines(file: BinaryIO, path: Path) -> tuple[int, int]:
-    """The number of the row to go on with, and how many are answered; a line that was torn is cut off."""
+    """The number of the next row, and how many are answered; an incomplete last line is cut off."""
     count = end = 0
     last = b""
     for line in file:
@@ -307,4 +306,4 @@ def complete_lines(file: BinaryIO, path: Path) -> tuple[int, int]:
     try:
         return json_format.loads(last)["row"] + 1, count
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"the last line of {path} is no answer of a run before; --restart begins anew") from None
+        raise InputError(f"the last line of {path} is no answer of an earlier run; --restart starts again") from None

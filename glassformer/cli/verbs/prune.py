@@ -1,4 +1,4 @@
-"""`glass prune`: which heads a model can do without, and the smaller model."""
+"""`glass prune`: finds the heads that a model needs least, and removes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...explain.analysis.head_importance import Head, Point
     from ...tasks.task import Task
 
-TIMED, ENOUGH = 3, 1.0  # passes over the rows, and seconds, at the least; of all passes the fastest counts
+MIN_PASSES, MIN_SECONDS = 3, 1.0  # of timing; the fastest pass counts
 
 
 def prune(
@@ -37,11 +37,11 @@ def prune(
     row_format: Annotated[RowFormat, arg(name="")] = RowFormat(),  # noqa: B008
     json: bool = False,
 ) -> int:
-    """Find the attention heads that a model needs least for a task, and cut them out.
+    """Find the attention heads that a model needs least for a task, and remove them.
 
-    Importance is measured on your own rows, and what is left without the heads on the rows of --eval: the rows that
-    chose the heads flatter the choice. Without --output nothing is written: the table shows what would be lost. With
-    it, the heads are cut out of the weights; the folder is a smaller checkpoint that loads everywhere ours do, and
+    Importance is measured on your own rows, and the effect on the rows of --eval: the rows that chose the heads
+    flatter the choice. Without --output nothing is written: the table shows what would be lost. With it, the heads
+    are removed from the weights; the folder is a smaller checkpoint that loads everywhere ours do, and
     `glass train --model` can train it further.
 
     examples:
@@ -55,10 +55,10 @@ def prune(
         data: Rows with answers, on which importance is measured: txt, csv, tsv, jsonl, json, conll or parquet.
         eval: Other rows with answers, on which the curve and the table are measured; those of --data if not given.
         output: The folder for the smaller model.
-        share: How many of all heads to do without, as a share of them.
+        share: The share of all heads to remove.
         method: How importance is measured: by the gradient, or by leaving out each head in turn, which takes longer.
         rows: How many of the rows of --data to use.
-        curve: Also report what is left without 0, 10, ... 50 percent of the heads.
+        curve: Also report the metrics without 0, 10, ... 50 percent of the heads.
         option: An option of the task, as [options] of a recipe has it. Can be given several times.
         json: Print JSON.
     """
@@ -85,7 +85,7 @@ def prune(
     chosen = importance.least_important(found, round(share * len(found)))
     points = importance.ablation_curve(pruned, evaluation_rows, found) if curve else []
     importance.prune(pruned.model, chosen)
-    results = measured({"before": unpruned, "after": pruned}, evaluation_rows)
+    results = compare_models({"before": unpruned, "after": pruned}, evaluation_rows)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         write_model(output, pruned)
@@ -113,17 +113,17 @@ def prune(
     return 0
 
 
-def measured(tasks: dict[str, Task], rows: list[Any]) -> dict[str, dict[str, float]]:
+def compare_models(tasks: dict[str, Task], rows: list[Any]) -> dict[str, dict[str, float]]:
     """Size, loss, metrics, and how many rows each answers in a second.
 
-    They take turns, for a machine is not equally fast at all times.
+    They are timed in turns, since the speed of a machine varies.
     """
     from ...tasks.inference import answers
     from ...train.evaluation import evaluate
 
     found = {name: evaluate(task, rows) for name, task in tasks.items()}
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
-    while sum(map(sum, seconds.values())) < ENOUGH or min(map(len, seconds.values())) < TIMED:
+    while sum(map(sum, seconds.values())) < MIN_SECONDS or min(map(len, seconds.values())) < MIN_PASSES:
         for name, task in tasks.items():
             started = time.perf_counter()
             for _ in answers(task, rows):
@@ -138,7 +138,7 @@ def measured(tasks: dict[str, Task], rows: list[Any]) -> dict[str, dict[str, flo
 
 
 def show_importance(found: dict[Head, float], chosen: list[Head]) -> None:
-    """A row for each attention, a column for each head by its number; heads that were cut earlier stay empty."""
+    """A row for each attention, a column for each head by its number; heads that were pruned earlier are left out."""
     print_heading("importance of heads, the layers from top to bottom")
     columns = range(max(head.head for head in found) + 1)
     by_layer: dict[tuple[int, str], dict[int, str]] = {}
@@ -163,9 +163,9 @@ def show_curve(points: list[Point]) -> None:
 def show_change(results: dict[str, dict[str, float]]) -> None:
     print_heading("before and after")
     names = list(results["before"])
-    rows = [(when, *(shown(name, values[name]) for name in names)) for when, values in results.items()]
+    rows = [(when, *(format_value(name, values[name]) for name in names)) for when, values in results.items()]
     print_table(("", *names), rows, right=range(1, len(names) + 1))
 
 
-def shown(name: str, value: float) -> str:
+def format_value(name: str, value: float) -> str:
     return f"{value:,}" if name == "parameters" else f"{value:,.1f}" if name == "rows_per_second" else f"{value:.4f}"

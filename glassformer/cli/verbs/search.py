@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from ...errors import DamagedFileError, DataError, InputError
 from ..output.answer_table import short
 from ..output.terminal import print_heading, print_json, print_table
-from ..rows.input_rows import RowFormat, items_of
+from ..rows.input_rows import RowFormat, rows_and_errors
 from .embed import load, task_of, write_vectors
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ...data.readers import Rows
     from ...tasks.sentences.sentence_encoder import SentenceEncoder
 
-CHECKED = 8  # texts whose vectors are computed again to see that an index belongs to its corpus and model
-ROUNDING = 1e-3  # how far such a vector may be away, as a part of its length
+CHECKED = 8  # texts whose vectors are recomputed to check that an index belongs to its corpus and model
+ROUNDING = 1e-3  # relative error of such a vector
 
 
 def search(
@@ -38,10 +38,10 @@ def search(
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
     json: bool = False,
 ) -> int:
-    """Find the texts of a file that mean most nearly what a query means.
+    """Find the texts of a file whose meaning is nearest to a query.
 
-    MODEL is a Sentence-BERT folder. With --index the vectors of the corpus are kept in a .npy file, which is made at
-    the first search and read at the next ones.
+    MODEL is a Sentence-BERT folder. With --index the vectors of the corpus are kept in a .npy file, which is created
+    by the first search and read by the next ones.
 
     examples:
       glass search ./all-MiniLM-L6-v2 questions.txt "How do I get a new password?"
@@ -53,8 +53,8 @@ def search(
         corpus: The file of texts to search: txt, csv, tsv, jsonl, json or parquet.
         queries: What to look for, each on its own. Put -- before one that starts with a dash.
         top_k: How many texts to show for each query.
-        index: A .npy file with the vectors of the corpus, made if it is not there.
-        restart: Make the index anew.
+        index: A .npy file with the vectors of the corpus, created if it does not exist.
+        restart: Rebuild the index.
         device: Where to compute, such as cpu or cuda.
         json: Print JSON.
     """
@@ -73,7 +73,7 @@ def search(
             make_index(encoder, rows, index, {"model": model, "input": corpus, **row_format.settings()}, restart)
         hits = search_index(encoder, rows, queries, top_k, Path(index))
     else:
-        hits = encoder.search(list(queries), good(rows), top_k)
+        hits = encoder.search(list(queries), valid_rows(rows), top_k)
     if json:
         print_json([{"query": query, "hits": as_records(found)} for query, found in zip(queries, hits, strict=True)])
     else:
@@ -81,9 +81,9 @@ def search(
     return 0
 
 
-def good(rows: Rows) -> Iterator[Row]:
+def valid_rows(rows: Rows) -> Iterator[Row]:
     """The rows of the corpus; a bad one raises."""
-    for item in items_of(rows):
+    for item in rows_and_errors(rows):
         if isinstance(item, DataError):
             raise item
         yield item
@@ -121,29 +121,29 @@ def make_index(encoder: SentenceEncoder, rows: Rows, index: str, about: dict[str
 def search_index(
     encoder: SentenceEncoder, rows: Rows, queries: Sequence[str], top_k: int, index: Path
 ) -> list[list[dict[str, Any]]]:
-    """Search the vectors of a file; the texts are read for what was found, and to see that they belong to it."""
+    """Search the vectors of a file; the texts are read for the results, and to check that they belong to it."""
     vectors = open_vectors(index, encoder.get_sentence_embedding_dimension())
     hits = encoder.search(list(queries), vectors, top_k)
     checked = range(0, len(vectors), max(1, len(vectors) // CHECKED))
     wanted = {hit["corpus_id"] for found in hits for hit in found} | set(checked)
     task = task_of(encoder, None)
     texts, number = {}, -1
-    for number, row in enumerate(good(rows)):
+    for number, row in enumerate(valid_rows(rows)):
         if number in wanted:
             texts[number] = task.read(row)["text"]
     if number + 1 != len(vectors):
-        raise stale(index, f"it has {len(vectors):,} vectors and the corpus {number + 1:,} texts")
+        raise stale_index(index, f"it has {len(vectors):,} vectors and the corpus {number + 1:,} texts")
     paths = [source.path for source in rows.sources if source.path is not None]
     if any(path.stat().st_mtime > index.stat().st_mtime for path in paths):
-        raise stale(index, "it is older than the corpus")
+        raise stale_index(index, "it is older than the corpus")
     again = encoder.encode_document([texts[place] for place in checked])
-    if not alike(vectors[list(checked)], again, encoder.similarity_fn_name == "cosine"):
-        raise stale(index, "its vectors are not those that this model gives to these texts")
+    if not equal_up_to_rounding(vectors[list(checked)], again, encoder.similarity_fn_name == "cosine"):
+        raise stale_index(index, "its vectors are not those of these texts by this model")
     return [[{**hit, "text": texts[hit["corpus_id"]]} for hit in found] for found in hits]
 
 
 def open_vectors(index: Path, width: int) -> numpy.ndarray:
-    """The vectors of a .npy file, mapped and not read."""
+    """The vectors of a .npy file, memory-mapped."""
     import numpy
 
     from ...checkpoints.files import reason_of
@@ -151,26 +151,26 @@ def open_vectors(index: Path, width: int) -> numpy.ndarray:
     try:
         vectors = numpy.load(index, mmap_mode="c", allow_pickle=False)
     except (OSError, ValueError) as error:
-        why = reason_of(error) if isinstance(error, OSError) else "it is damaged, or none"
+        why = reason_of(error) if isinstance(error, OSError) else "it is damaged or not such a file"
         raise DamagedFileError(f"{index} cannot be read as a .npy file: {why}") from None
     if not isinstance(vectors, numpy.ndarray) or vectors.ndim != 2 or vectors.dtype != numpy.float32:
         raise DamagedFileError(f"{index} does not hold vectors in float32")
     if vectors.shape[1] != width:
-        raise stale(index, f"its vectors have {vectors.shape[1]} numbers and those of the model {width}")
+        raise stale_index(index, f"its vectors have {vectors.shape[1]} numbers and those of the model {width}")
     return vectors
 
 
-def alike(held: numpy.ndarray, again: numpy.ndarray, only_directions: bool) -> bool:
-    """Whether vectors are the same but for rounding."""
+def equal_up_to_rounding(held: numpy.ndarray, again: numpy.ndarray, only_directions: bool) -> bool:
+    """Whether vectors are equal up to rounding."""
     import numpy
 
     if only_directions:
         held, again = (each / numpy.linalg.norm(each, axis=1, keepdims=True).clip(1e-12) for each in (held, again))
-    away = numpy.linalg.norm(held - again, axis=1)
-    return bool((away <= ROUNDING * numpy.linalg.norm(again, axis=1).clip(1e-12)).all())
+    errors = numpy.linalg.norm(held - again, axis=1)
+    return bool((errors <= ROUNDING * numpy.linalg.norm(again, axis=1).clip(1e-12)).all())
 
 
-def stale(index: Path, reason: str) -> InputError:
+def stale_index(index: Path, reason: str) -> InputError:
     return InputError(
         f"{index} is no index of this corpus by this model: {reason}; name another file, or let --restart replace it"
     )

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from ...errors import InputError
-from ..output.terminal import print_json, size
+from ..arguments import check_page_path
+from ..output.terminal import counted, print_json, size
 
 
 def see(
@@ -36,15 +36,14 @@ def see(
     Args:
         model: A checkpoint folder or a name on the hub.
         text: The text to read.
-        pair: A second text, for models that read pairs; for an encoder-decoder what it writes, its own text otherwise.
+        pair: A second text, for models that read pairs; for an encoder-decoder the target, generated if not given.
         output: The page to write.
         layer: The layer that is shown first.
         head: The head that is shown first.
         language: The language of the page.
         json: Print JSON.
     """
-    if output.is_dir() or not output.parent.is_dir():
-        raise InputError(f"--output {output}: name a page such as page.html in a folder that exists")
+    check_page_path("--output", output)
     from ...explain.pages.bertviz_views import page_of_reading
     from ...explain.subject import Subject
 
@@ -67,7 +66,3 @@ def see(
     else:
         print(f"{path}: {counted(len(heads), 'layer')}, {counted(len(reading), 'token')}, {size(summary['bytes'])}")
     return 0
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,4 +1,4 @@
-"""`glass tokenize`: text to tokens, ids and places, and how it came about."""
+"""`glass tokenize`: text to tokens, ids and offsets, with every step if requested."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tokenize(
         texts: One text, or two that belong together. Put -- before a text that starts with a dash.
         input: A file with one text in each line, instead of TEXT; - reads standard input. The tokens of each line are
             printed, with --json their ids too.
-        explain: Tell every step: cleaning, words, the longest match for each piece, ids, and what the model reads.
+        explain: Show every step: cleaning, words, the longest match for each piece, ids, and what the model reads.
         json: Print JSON; with --input, one object in each line.
     """
     if bool(texts) == bool(input):

@@ -14,7 +14,7 @@ from ..output.terminal import print_json
 if TYPE_CHECKING:
     from ...train.result import TrainResult
 
-OWN = ("set", "resume", "print-config", "check-resume", "json", "help")
+OWN_OPTIONS = ("set", "resume", "print-config", "check-resume", "json", "help")
 STOPPED = {"SIGTERM": 143, "SIGINT": 130}
 
 
@@ -28,9 +28,9 @@ def train(
     check_resume: bool = False,
     json: bool = False,
 ) -> int:
-    """Train a model for a task, from the command line or from a recipe; it can be stopped and goes on exactly.
+    """Train a model for a task, from the command line or from a recipe; it can be stopped and resumed exactly.
 
-    Every field of a recipe is an option: --model, --data (the rows to learn from), --eval, --output-dir,
+    Every field of a recipe is an option: --model, --data (training rows), --eval, --output-dir,
     --learning-rate, --data.columns.text=sentence, --options.truncation=true, ... --print-config shows all of them.
     Under torchrun the same command trains with several processes.
 
@@ -45,9 +45,9 @@ def train(
     Args:
         what: A task such as text-classification, or a TOML file.
         set: A field of the recipe; --FIELD=VALUE is the same.
-        resume: Go on from the newest checkpoint in the output folder, if there is one.
-        print_config: Print the complete recipe and end; what is needed and not given yet stands there as "...".
-        check_resume: Prove that resuming is exact: train six steps with and without a break, and compare every bit.
+        resume: Resume from the newest checkpoint in the output folder, if there is one.
+        print_config: Print the complete recipe and end; required fields that are not given are printed as "...".
+        check_resume: Check that resuming is exact: train six steps with and without a break, and compare every bit.
         json: Print the result as JSON.
     """
     from ...train.recipes.recipe import fill_placeholders, make_recipe, set_fields
@@ -65,7 +65,7 @@ def train(
         print(as_toml(recipe), end="")
         return 0
     if check_resume:
-        return prove(recipe, json)
+        return run_resume_check(recipe, json)
 
     from ...train.checkpoint import refuse_used_folder
     from ...train.recipes.build_trainer import build_trainer
@@ -78,14 +78,14 @@ def train(
     if json:
         print_json(vars(result))
     elif result.stopped_by in STOPPED:
-        print(f"stopped by {result.stopped_by} at step {result.step:,} of {result.total_steps:,}; --resume goes on")
+        print(f"stopped by {result.stopped_by} at step {result.step:,} of {result.total_steps:,}; --resume continues")
     else:
-        report_end(result, recipe.train.output_dir)
+        print_summary(result, recipe.train.output_dir)
     return STOPPED.get(result.stopped_by or "", 0)
 
 
-def report_end(result: TrainResult, folder: str) -> None:
-    """What was trained, and how good it is."""
+def print_summary(result: TrainResult, folder: str) -> None:
+    """Print what was trained, and its best metric."""
     why = "" if result.stopped_by is None else f" ({result.stopped_by})"
     steps = "1 step" if result.step == 1 else f"{result.step:,} steps"
     print(f"trained {steps}{why}; the model is in {folder}")
@@ -96,49 +96,49 @@ def report_end(result: TrainResult, folder: str) -> None:
         print(f"best {name}: {best:.4f} at step {result.best['step']:,}{of_kept}")
 
 
-def prove(recipe, json: bool) -> int:
+def run_resume_check(recipe, json: bool) -> int:
     from ...train.distributed import is_main_process
     from ...train.recipes.check_resume import check_resume
 
-    proof = check_resume(recipe)
+    result = check_resume(recipe)
     if not is_main_process():
-        return 1 if proof.differing else 0
+        return 1 if result.differing else 0
     if json:
-        print_json(vars(proof))
-    elif proof.differing:
-        print(f"NOT exact: {', '.join(proof.differing[:8])} differ after a break at step {proof.resumed_at}")
+        print_json(vars(result))
+    elif result.differing:
+        print(f"NOT exact: {', '.join(result.differing[:8])} differ after a break at step {result.resumed_at}")
     else:
         print(
-            f"exact: {proof.steps} steps, and {proof.steps} with a break after {proof.resumed_at}, give "
-            f"{proof.compared} tensors that are equal in every bit"
+            f"exact: {result.steps} steps, and {result.steps} with a break after {result.resumed_at}, give "
+            f"{result.compared} tensors that are equal in every bit"
         )
-    return 1 if proof.differing else 0
+    return 1 if result.differing else 0
 
 
-def as_fields(arguments: Sequence[str], own: Sequence[str]) -> list[str]:
-    """Turn every option that is none of the verb's own into a field: --seed 3 and --seed=3 are --set seed=3.
+def options_as_fields(arguments: Sequence[str], own: Sequence[str]) -> list[str]:
+    """Turn every option that is not the verb's own into a field: --seed 3 and --seed=3 are --set seed=3.
 
-    >>> as_fields(["ner", "--train.seed", "3", "--resume", "--tensorboard", "--model=m"], OWN)
+    >>> options_as_fields(["ner", "--train.seed", "3", "--resume", "--tensorboard", "--model=m"], OWN_OPTIONS)
     ['ner', '--set', 'train.seed=3', '--resume', '--set', 'tensorboard=true', '--set', 'model=m']
     """
     found: list[str] = []
-    waiting = list(arguments)
-    while waiting:
-        each = waiting.pop(0)
+    remaining = list(arguments)
+    while remaining:
+        each = remaining.pop(0)
         name, equals, value = each.removeprefix("--").partition("=")
         if not each.startswith("--") or name.replace("_", "-") in own:
             found.append(each)
-            if each == "--set" and waiting:
-                found.append(waiting.pop(0))
+            if each == "--set" and remaining:
+                found.append(remaining.pop(0))
             continue
         if not equals:
-            value = "true" if not waiting or waiting[0].startswith("--") else waiting.pop(0)
+            value = "true" if not remaining or remaining[0].startswith("--") else remaining.pop(0)
         found += ["--set", f"{name}={value}"]
     return found
 
 
 def prepare(arguments: Sequence[str]) -> list[str]:
-    return as_fields(arguments, OWN)
+    return options_as_fields(arguments, OWN_OPTIONS)
 
 
 train.prepare = prepare  # type: ignore[attr-defined]

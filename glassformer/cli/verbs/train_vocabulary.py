@@ -38,10 +38,10 @@ def train_vocabulary(
 
     Args:
         files: Text files in UTF-8.
-        output: The folder to write; it is made if it is not there.
+        output: The folder to write; it is created if it does not exist.
         kind: Which kind of vocabulary.
         vocab_size: How many tokens at most, special ones included; 30000 if not given, or (words) all there are.
-        min_frequency: How often a pair must occur to become a token (wordpiece, bpe); two times if not given. Of
+        min_frequency: How often a pair must occur to become a token (wordpiece, bpe); 2 if not given. Of
             characters and words, how often they must occur themselves.
         cased: Keep capitals and accents (wordpiece); the other kinds always do.
         overwrite: Replace a tokenizer that is in the folder already.
@@ -56,9 +56,9 @@ def train_vocabulary(
         raise InputError(f"--cased is for wordpiece; a {kind} vocabulary keeps capitals anyway")
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; --output takes a folder")
-    taken = [name for name in FILES if (output / name).exists()]
-    if taken and not overwrite:
-        raise InputError(f"{output} holds {', '.join(taken)} already; --overwrite replaces it")
+    existing = [name for name in FILES if (output / name).exists()]
+    if existing and not overwrite:
+        raise InputError(f"{output} holds {', '.join(existing)} already; --overwrite replaces it")
 
     started = time.perf_counter()
     try:
@@ -67,9 +67,9 @@ def train_vocabulary(
             vocab = trained.vocab
             written = trained.save(output)
         else:
-            made = train_tokenizer(list(files), kind, vocab_size, min_frequency, False if cased else None)
-            vocab = made.vocab
-            written = made.save_pretrained(output)
+            trained = train_tokenizer(list(files), kind, vocab_size, min_frequency, False if cased else None)
+            vocab = trained.vocab
+            written = trained.save_pretrained(output)
     except OSError as error:
         raise InputError(f"{error.filename or output}: {(error.strerror or str(error)).lower()}") from None
     seconds = time.perf_counter() - started

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from ...errors import InputError
+from ..arguments import check_page_path
 from ..output.terminal import print_json
 
 if TYPE_CHECKING:
     from ...tasks.generation.translation import Translation
 
-ON_A_PAGE = 20  # texts
-NOTES = {"truncated": "were cut", "unfinished": "reached the length limit", "empty": "are empty, and stay so"}
+MAX_PAGE_TEXTS = 20
+NOTES = {"truncated": "were cut", "unfinished": "reached the length limit", "empty": "are empty, and stay empty"}
 
 
 def translate(
@@ -36,7 +37,7 @@ def translate(
 ) -> int:
     """Translate texts, the lines of a file or those of standard input; a page or a picture shows the attention.
 
-    A line is written for every line that is read. Columns of tables are the work of `glass predict translation`.
+    Every input line gives one output line. For columns of tables there is `glass predict translation`.
 
     examples:
       glass translate ./de-en "Ein Hund schläft." --beams 5
@@ -48,13 +49,13 @@ def translate(
     Args:
         model: The folder of a trained encoder-decoder.
         texts: What to translate; put -- before one that starts with a dash. None: the lines of standard input.
-        input: A file whose lines to translate, also packed (.gz); - is standard input.
-        beams: How many continuations to follow at once; 1 takes the best word each time.
+        input: A file whose lines to translate, also compressed (.gz); - is standard input.
+        beams: How many beams to search; 1 is greedy search.
         max_new_tokens: How many tokens a translation may have.
         truncation: Cut texts that are longer than the model, which are refused otherwise.
         page: Write a page with all attentions of each text, of the first 20 if there are more.
         picture: Write a picture (.png or .svg) of the first text's alignment.
-        heads: With --picture: each layer and head of one kind, cross, encoder or decoder, in place of the mean.
+        heads: With --picture: each layer and head of one kind, cross, encoder or decoder, instead of the mean.
         json: Print JSON.
     """
     from ...tasks.generation.translation import Translation
@@ -70,7 +71,7 @@ def translate(
         count += 1
         for name in NOTES:
             counts[name] += bool(answer.get(name))
-        if not answer.get("empty") and len(aligned) < ON_A_PAGE:
+        if not answer.get("empty") and len(aligned) < MAX_PAGE_TEXTS:
             aligned.append(text)
         if json:
             found.append({"source": text, **answer})
@@ -80,7 +81,7 @@ def translate(
         print_json(found)
     for name, message in NOTES.items():
         if counts[name] and not json:
-            note(f"{counts[name]} of {count} texts {message}")
+            print_note(f"{counts[name]} of {count} texts {message}")
     if page is not None or picture is not None:
         show(task, aligned, page, picture, heads)
     return 0
@@ -88,19 +89,19 @@ def translate(
 
 def check_outputs(page: Path | None, picture: Path | None, heads: str | None) -> None:
     """Refuse a page or a picture that could not be written, before anything is translated."""
-    if page is not None and (page.is_dir() or not page.parent.is_dir()):
-        raise InputError(f"--page {page}: name a page such as look.html in a folder that exists")
+    if page is not None:
+        check_page_path("--page", page)
     if picture is not None:
         from ...explain.pages.image_files import checked_path, pyplot
 
         checked_path(picture)
         pyplot()
     if heads is not None:
-        from ...explain.analysis.alignment import checked
+        from ...explain.analysis.alignment import check_kind
 
         if picture is None:
             raise InputError("--heads selects what --picture shows: give --picture too")
-        checked(heads)
+        check_kind(heads)
 
 
 def rows_of(texts: tuple[str, ...], input: str) -> Iterable[dict[str, str]]:
@@ -112,10 +113,10 @@ def rows_of(texts: tuple[str, ...], input: str) -> Iterable[dict[str, str]]:
     if texts:
         for text in texts:
             if Path(text).suffix and Path(text).is_file():
-                note(f"{text} is translated as a text; --input {text} translates the lines of that file")
+                print_note(f"{text} is translated as a text; --input {text} translates the lines of that file")
         return [{"source": text} for text in texts]
     if not input and sys.stdin.isatty():
-        note("translating the lines that you type; Ctrl-D ends")
+        print_note("translating the lines that you type; Ctrl-D ends")
     return (row.but({"source": row["text"]}) for row in read_rows(input or "-", format="txt"))
 
 
@@ -124,26 +125,26 @@ def translated(task: Translation, rows: Iterable[dict[str, str]]) -> Iterator[tu
     places."""
     from ...tasks.inference import answers
 
-    waiting: deque[str] = deque()
+    pending: deque[str] = deque()
 
-    def full() -> Iterator[dict[str, str]]:
+    def nonempty_rows() -> Iterator[dict[str, str]]:
         for row in rows:
-            waiting.append(row["source"])
+            pending.append(row["source"])
             if row["source"].strip():
                 yield row
 
-    def before_the_next() -> Iterator[tuple[str, dict[str, Any]]]:
-        while waiting and not waiting[0].strip():
-            yield waiting.popleft(), {"translation_text": "", "empty": True}
+    def empty_lines() -> Iterator[tuple[str, dict[str, Any]]]:
+        while pending and not pending[0].strip():
+            yield pending.popleft(), {"translation_text": "", "empty": True}
 
-    for answer in answers(task, full()):
-        yield from before_the_next()
-        yield waiting.popleft(), answer
-    yield from before_the_next()
+    for answer in answers(task, nonempty_rows()):
+        yield from empty_lines()
+        yield pending.popleft(), answer
+    yield from empty_lines()
 
 
-def note(words: str) -> None:
-    print(f"glass: note: {words}", file=sys.stderr)
+def print_note(message: str) -> None:
+    print(f"glass: note: {message}", file=sys.stderr)
 
 
 def show(task: Translation, texts: list[str], page: Path | None, picture: Path | None, heads: str | None) -> None:
@@ -154,13 +155,13 @@ def show(task: Translation, texts: list[str], page: Path | None, picture: Path |
 
     if not texts:
         raise InputError("there is no text whose attention could be shown")
-    seen = [align(task, text) for text in (texts if page is not None else texts[:1])]
+    alignments = [align(task, text) for text in (texts if page is not None else texts[:1])]
     if page is not None:
-        write_alignments(seen, page)
+        write_alignments(alignments, page)
         print(f"glass: the attentions are in {page}", file=sys.stderr)
     if picture is not None:
         if heads is None:
-            draw_alignment(seen[0], picture)
+            draw_alignment(alignments[0], picture)
         else:
-            draw_heads(seen[0], heads, picture)
+            draw_heads(alignments[0], heads, picture)
         print(f"glass: the picture is {picture}", file=sys.stderr)

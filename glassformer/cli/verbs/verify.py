@@ -1,4 +1,4 @@
-"""`glass verify`: whether a checkpoint still gives the numbers that it should give, layer by layer."""
+"""`glass verify`: whether a checkpoint reproduces its reference outputs, layer by layer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def verify(
 ) -> int:
     """Compare a checkpoint's ids and outputs with recorded ones, or with transformers, layer by layer.
 
-    A folder that holds reference.json and reference.safetensors, as --record writes them, is held against these.
+    A folder that holds reference.json and reference.safetensors, as --record writes them, is compared with these.
     Otherwise the same texts go through glassformer and an installed transformers. A difference is the largest one of
     all positions, as a part of the largest value if that is above 1. Ends with 1 if one is beyond the tolerance.
 

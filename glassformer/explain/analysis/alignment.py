@@ -47,14 +47,14 @@ class Alignment:
             "cross": (self.target, self.source),
             "encoder": (self.source, self.source),
             "decoder": (self.target, self.read_back),
-        }[checked(kind)]
+        }[check_kind(kind)]
 
     def weights(self, kind: str) -> Tensor:
         """Those of one kind: layers H and what `labels` names."""
-        return getattr(self, checked(kind))
+        return getattr(self, check_kind(kind))
 
 
-def checked(kind: str) -> str:
+def check_kind(kind: str) -> str:
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}{nearest(str(kind), KINDS)}")
     return kind
@@ -70,23 +70,23 @@ def align(task: TextToText, text: str) -> Alignment:
     batch = task.collate([example]).to(model.device)
     with eval_mode(model), torch.inference_mode():
         tokens, _ = task.forward(batch)[0][0]
-        begun = [model.start_token(), *tokens[:-1]]
-        seen = Seq2SeqModel.forward(
+        decoder_input = [model.start_token(), *tokens[:-1]]
+        output = Seq2SeqModel.forward(
             model,
             batch.inputs["input_ids"],
             batch.inputs["attention_mask"],
-            torch.tensor([begun], device=model.device),
+            torch.tensor([decoder_input], device=model.device),
             output_attentions=True,
             return_dict=True,
         )
-    if not seen.cross_attentions:
+    if not output.cross_attentions:
         raise InputError(f"this {type(model).__name__} never looks at the source: it has no attention")
-    kinds = (seen.cross_attentions, seen.encoder_attentions, seen.decoder_attentions)
+    kinds = (output.cross_attentions, output.encoder_attentions, output.decoder_attentions)
     return Alignment(
         text,
         task.decode_target(tokens),
         readable_tokens(task.tokenizer, example.encoded.ids()),
-        readable_tokens(task.target_tokenizer, begun),
+        readable_tokens(task.target_tokenizer, decoder_input),
         readable_tokens(task.target_tokenizer, tokens),
         *(torch.cat(layers).float().cpu() if layers else torch.empty(0, 0, 0, 0) for layers in kinds),
     )

@@ -1,4 +1,4 @@
-"""Which tokens an answer rests on, in four ways that measure four different things.
+"""Which tokens an answer depends on, by four methods that measure four different things.
 
 None of them is the explanation: gradients show how the answer would change with tiny changes of the word vectors,
 occlusion how it changes when a token is hidden.
@@ -19,7 +19,7 @@ from ...models.outputs import BodyOutput
 from ..reading import EmbeddedTokens, Reading
 
 STEPS = 32  # of the path of integrated gradients
-ROWS = 16  # sequences that are read at once
+ROWS = 16  # sequences in one batch
 
 METHODS = {  # name -> what its number is
     "saliency": "length of the gradient at the word vector: how sensitive the answer is to it, without a direction",
@@ -31,10 +31,10 @@ METHODS = {  # name -> what its number is
 
 @dataclass(frozen=True)
 class Attribution:
-    """A number for each token, and what they are about."""
+    """A score for each token."""
 
     method: str
-    target: str  # what the answer is, in words
+    target: str  # a description of the answer
     word: str  # the word or label in question; empty for a model without a head
     value: float  # the answer itself
     tokens: list[str]
@@ -45,11 +45,11 @@ class Attribution:
 
 
 def attribute(reading: Reading, method: str, position: int = -1, target: int | None = None) -> Attribution:
-    """How much each token has to do with an answer.
+    """How much an answer depends on each token.
 
     The answer is the log-probability of the word `target` at `position` (the likeliest if None), or the score of a
-    label, or, for a model without a head, the last vector at `position`: how far it goes in the direction in which it
-    goes now. (Its length alone says little, for a LayerNorm makes all of them about equally long.)
+    label, or, for a model without a head, the last vector at `position`: its projection on its
+    present direction. (Its length alone means little: after a LayerNorm all are about equally long.)
     """
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}{nearest(method, METHODS)}; there are {', '.join(METHODS)}")
@@ -62,35 +62,35 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
 
     texts = reading.embedded_tokens
     words = torch.cat([each.table.weight[each.side.ids] for each in texts]).detach()  # T C
-    hidden = torch.cat([hidden_vectors(each) for each in texts]).detach()
+    baseline = torch.cat([baseline_vectors(each) for each in texts]).detach()
     value = answer(words[None]).item()
     gap = None
     if method == "occlusion":
-        scores = value - occluded(answer, words, hidden)
+        scores = value - occluded(answer, words, baseline)
     elif method == "integrated-gradients":
         steps = (torch.arange(STEPS) + 0.5) / STEPS
-        scores = ((words - hidden) * mean_gradient(answer, words, hidden, steps)).sum(-1)
-        gap = (scores.sum() - (value - answer(hidden[None]).item())).item()
+        scores = ((words - baseline) * mean_gradient(answer, words, baseline, steps)).sum(-1)
+        gap = (scores.sum() - (value - answer(baseline[None]).item())).item()
     else:
-        gradient = mean_gradient(answer, words, hidden, torch.ones(1))
+        gradient = mean_gradient(answer, words, baseline, torch.ones(1))
         scores = gradient.norm(dim=-1) if method == "saliency" else (words * gradient).sum(-1)
     sides = [each.side for each in texts]
     tokens, source = [token for side in sides for token in side.tokens], sum(len(side.ids) for side in sides[:-1])
-    neutral = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(neutral_token(each)) for each in texts)
-    return Attribution(method, description, word, value, tokens, scores.tolist(), source, ", ".join(neutral), gap)
+    names = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(baseline_token(each)) for each in texts)
+    return Attribution(method, description, word, value, tokens, scores.tolist(), source, ", ".join(names), gap)
 
 
-def answer_for(reading: Reading, place: int, target: int | None) -> tuple[Callable[[BodyOutput], Tensor], str, str]:
-    """(runs over the text -> B answers, what they are, the word that they are about)"""
-    subject, at = reading.subject, f"{place} ({reading.tokens[place]})"
+def answer_for(reading: Reading, position: int, target: int | None) -> tuple[Callable[[BodyOutput], Tensor], str, str]:
+    """(a function from the outputs of B runs to B answers, a description, the word or label in question)"""
+    subject, at = reading.subject, f"{position} ({reading.tokens[position]})"
     if subject.kind == "none":
-        direction = F.normalize(reading.hidden[-1][place], dim=0)
-        return lambda body: body.last_hidden_state[:, place] @ direction, f"last vector at {at}, along itself", ""
+        direction = F.normalize(reading.hidden[-1][position], dim=0)
+        return lambda body: body.last_hidden_state[:, position] @ direction, f"last vector at {at}, along itself", ""
     is_label = subject.kind in ("label", "tag")
 
     def scores(body: BodyOutput) -> Tensor:
         """B V, or B L"""
-        found = subject.scores(reading, body, place)
+        found = subject.scores(reading, body, position)
         return found if is_label else found.log_softmax(-1)
 
     with torch.no_grad():
@@ -110,7 +110,7 @@ def answer_for(reading: Reading, place: int, target: int | None) -> tuple[Callab
 
 @contextmanager
 def embeddings_replaced(reading: Reading, vectors: Tensor) -> Iterator[None]:
-    """The runs inside the `with` read these vectors (B T C) in place of those of the words."""
+    """The runs inside the `with` read these vectors (B T C) instead of word embeddings."""
     parts = vectors.split([len(each.side.ids) for each in reading.embedded_tokens], dim=1)
     with ExitStack() as undo:
         for each, part in zip(reading.embedded_tokens, parts, strict=True):
@@ -118,36 +118,37 @@ def embeddings_replaced(reading: Reading, vectors: Tensor) -> Iterator[None]:
         yield
 
 
-def neutral_token(words: EmbeddedTokens) -> int:
-    """The token that stands for a hidden one: the mask token, or the nearest thing that the tokenizer has."""
+def baseline_token(words: EmbeddedTokens) -> int:
+    """The token that replaces a hidden one: the mask token, or the nearest one that the tokenizer has."""
     names = ("mask_token_id", "unk_token_id", "pad_token_id", "eos_token_id")
     found = [getattr(words.tokenizer, name) for name in names]
     return next((i for i in found if i is not None), 0)
 
 
-def hidden_vectors(words: EmbeddedTokens) -> Tensor:
-    """The vectors of hidden tokens; special tokens stay: T C"""
-    side, nothing = words.side, neutral_token(words)
-    return words.table.weight[[i if stays else nothing for i, stays in zip(side.ids, side.special, strict=True)]]
+def baseline_vectors(words: EmbeddedTokens) -> Tensor:
+    """The vectors of a text whose tokens are hidden, except special ones: T C"""
+    side, hidden = words.side, baseline_token(words)
+    ids = [i if is_special else hidden for i, is_special in zip(side.ids, side.special, strict=True)]
+    return words.table.weight[ids]
 
 
-def mean_gradient(answer: Callable[[Tensor], Tensor], words: Tensor, hidden: Tensor, steps: Tensor) -> Tensor:
-    """The mean gradient at places on the way from the hidden text to the words: T C"""
+def mean_gradient(answer: Callable[[Tensor], Tensor], words: Tensor, baseline: Tensor, steps: Tensor) -> Tensor:
+    """The mean gradient along the path from the baseline to the words: T C"""
     total = torch.zeros_like(words)
     with torch.enable_grad():
         for part in steps.to(words).split(ROWS):
-            vectors = (hidden + part[:, None, None] * (words - hidden)).requires_grad_()
+            vectors = (baseline + part[:, None, None] * (words - baseline)).requires_grad_()
             (gradient,) = torch.autograd.grad(answer(vectors).sum(), vectors)
             total += gradient.sum(0)
     return total / len(steps)
 
 
 @torch.no_grad()
-def occluded(answer: Callable[[Tensor], Tensor], words: Tensor, hidden: Tensor) -> Tensor:
+def occluded(answer: Callable[[Tensor], Tensor], words: Tensor, baseline: Tensor) -> Tensor:
     """The answer with each token hidden in turn: T"""
     found = []
     for places in torch.arange(len(words)).split(ROWS):
         vectors = words.expand(len(places), -1, -1).clone()
-        vectors[torch.arange(len(places)), places] = hidden[places]
+        vectors[torch.arange(len(places)), places] = baseline[places]
         found.append(answer(vectors))
     return torch.cat(found)

@@ -1,4 +1,4 @@
-"""Which heads a model needs, and what is left of it without the others: measured on the user's own rows.
+"""Which heads a model needs, and how it performs without the others, measured on the user's own rows.
 
 Heads are named (kind, layer, head), numbered as in the unpruned model; the kind is "attention" or "crossattention".
 """
@@ -19,15 +19,15 @@ from ...tasks.progress import show_progress
 from ...tasks.task import Task
 from ...train.batches import Batches
 from ...train.evaluation import evaluate, summed_loss
-from ..addressing import CROSS, SELF, heads_of, layers_of
+from ..addressing import CROSS, SELF, heads_of
 from ..patch import patched
 
 METHODS = {
     "gradient": "how strongly the loss pulls at a factor before the head (Michel et al. 2019): one pass over the rows",
     "ablation": "how much the loss grows without the head: one pass for each head",
 }
-TOKENS = 4096  # that are read at once
-SHARES = (0, 0.1, 0.2, 0.3, 0.4, 0.5)  # of heads, along a curve
+TOKENS = 4096  # in one batch
+SHARES = (0, 0.1, 0.2, 0.3, 0.4, 0.5)  # of heads, the points of a curve
 
 
 class Head(NamedTuple):
@@ -38,7 +38,7 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """What is left of a model without its least important heads."""
+    """The quality of a model without its least important heads."""
 
     without: int
     share: float
@@ -49,7 +49,7 @@ def all_heads(model: PreTrainedModel) -> list[Head]:
     """Every head that a model has."""
     return [
         Head(kind, number, head)
-        for number, layer in enumerate(layers_of(model))
+        for number, layer in enumerate(model.layers)
         for kind in (SELF, CROSS)
         if hasattr(layer, kind)
         for head in heads_of(getattr(layer, kind))
@@ -59,7 +59,7 @@ def all_heads(model: PreTrainedModel) -> list[Head]:
 def head_importance(
     task: Task, rows: Sequence[Any], method: str = "gradient", *, progress: bool | None = None
 ) -> dict[Head, float]:
-    """How important each head is for a task; `progress` shows how far ablation has come, None: in a terminal only.
+    """How important each head is for a task; `progress` shows a progress bar for ablation, None: in a terminal only.
 
     >>> found = head_importance(task, rows, "ablation")                              # doctest: +SKIP
     """
@@ -87,7 +87,8 @@ def by_gradient(task: Task, rows: Sequence[Any]) -> dict[Head, float]:
         for numbers in step:
             batch = batches.collate(numbers)
             factors = torch.ones(len(heads), device=task.model.device, requires_grad=True)
-            with eval_mode(task.trainable), torch.enable_grad(), patched(task.model, **plan_of(heads, factors)):
+            plan = head_factors(heads, factors)
+            with eval_mode(task.trainable), torch.enable_grad(), patched(task.model, **plan):
                 loss = task.loss(task.trainable, batch.to(task.model.device), reduction="sum")
             (gradient,) = torch.autograd.grad(loss, factors)
             total += gradient.abs().double().cpu()
@@ -95,8 +96,8 @@ def by_gradient(task: Task, rows: Sequence[Any]) -> dict[Head, float]:
     return dict(zip(heads, (total / targets).tolist(), strict=True))
 
 
-def plan_of(heads: Iterable[Head], factors: Tensor | Sequence[float] | None = None) -> dict[str, Any]:
-    """What `patched` needs to multiply heads with factors, or to switch them off."""
+def head_factors(heads: Iterable[Head], factors: Tensor | Sequence[float] | None = None) -> dict[str, Any]:
+    """Arguments of `patched` that multiply heads by factors, or switch them off."""
     plan: dict[str, dict[int, dict[int, Any]]] = {"heads": {}, "cross_heads": {}}
     for number, (kind, layer, head) in enumerate(heads):
         factor = 0.0 if factors is None else factors[number]
@@ -105,12 +106,12 @@ def plan_of(heads: Iterable[Head], factors: Tensor | Sequence[float] | None = No
 
 
 def without(model: PreTrainedModel, heads: Iterable[Head]) -> Any:
-    """The runs inside the `with` do without these heads."""
-    return patched(model, **plan_of(heads))
+    """Switch heads off in the runs inside the `with`."""
+    return patched(model, **head_factors(heads))
 
 
 def dispensable(importance: dict[Head, float]) -> list[Head]:
-    """All heads that can go, the least important first; every attention keeps its best one."""
+    """All heads that can be removed, the least important first; every attention keeps its most important one."""
     best: dict[tuple[str, int], Head] = {}
     ordered = sorted(importance, key=lambda each: (importance[each], each))
     for head in ordered:
@@ -119,7 +120,7 @@ def dispensable(importance: dict[Head, float]) -> list[Head]:
 
 
 def least_important(importance: dict[Head, float], count: int) -> list[Head]:
-    """The heads to do without, the least important first."""
+    """The `count` least important heads that can be removed."""
     heads = dispensable(importance)
     if count > len(heads):
         raise InputError(f"{len(heads)} of {len(importance)} heads can go, one of each attention stays; got {count}")
@@ -129,7 +130,7 @@ def least_important(importance: dict[Head, float], count: int) -> list[Head]:
 def ablation_curve(
     task: Task, rows: Sequence[Any], importance: dict[Head, float], shares: Sequence[float] | None = None
 ) -> list[Point]:
-    """The loss and the task's metrics without more and more of the least important heads, none of them cut yet.
+    """The loss and the task's metrics without more and more of the least important heads, which are switched off.
 
     Without `shares` it goes in steps of a tenth up to a half of the heads, or as far as one of each attention stays.
     """
@@ -148,7 +149,7 @@ def ablation_curve(
 
 
 def prune(model: PreTrainedModel, heads: Iterable[Head]) -> None:
-    """Cut heads out for good."""
+    """Remove heads from the weights."""
     plans: dict[str, dict[int, list[int]]] = {SELF: {}, CROSS: {}}
     for kind, layer, head in heads:
         plans[kind].setdefault(layer, []).append(head)

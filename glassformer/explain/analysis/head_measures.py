@@ -1,4 +1,4 @@
-"""What a head does, in a few numbers; and all heads together, followed through the layers."""
+"""What a head does, in a few numbers; and attention rollout through the layers."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def share_at(weights: Tensor, offset: int) -> Tensor:
 
 
 def measure(weights: Tensor, separators: list[bool], within: bool = True) -> dict[str, Tensor]:
-    """Every measure of heads H T S; `separators` (S) is true where one stands.
+    """Every measure of heads H T S; `separators` (S) marks separators.
 
-    Distances and neighbours are known only `within` a text: from one text to another there are none.
+    Distances and neighbours are known only `within` one text, not between two.
     """
     marks = torch.tensor(separators, device=weights.device)
     found = {
@@ -61,24 +61,25 @@ def measure(weights: Tensor, separators: list[bool], within: bool = True) -> dic
     return {name: found[name] for name in MEASURES if name in found}
 
 
-def small(weights: Tensor, side: int) -> Tensor:
-    """Pictures of heads, at most `side` wide: H T S -> H t s bytes; a pixel is the largest of the weights it covers.
+def thumbnails(weights: Tensor, side: int) -> Tensor:
+    """Thumbnails of heads, at most `side` wide: H T S -> H t s bytes; a pixel is the largest of the weights it covers.
 
-    In a long text all weights are small: then a smaller one has the strongest colour already, as `fullest` of
-    assets/paint.js says.
+    In a long text all weights are small, and a smaller one already has the strongest colour: see `saturation` in
+    assets/canvas.js.
     """
-    shape, fullest = [min(side, n) for n in weights.shape[-2:]], min(1.0, 24 / weights.shape[-1])
+    shape, saturation = [min(side, n) for n in weights.shape[-2:]], min(1.0, 24 / weights.shape[-1])
     if shape != list(weights.shape[-2:]):
         weights = F.adaptive_max_pool2d(weights.float(), shape)
-    return (weights * (255 / fullest)).round().clamp(max=255).to(torch.uint8)
+    return (weights * (255 / saturation)).round().clamp(max=255).to(torch.uint8)
 
 
 def rollout(reading: Reading, last: int, name: str = "all") -> Tensor:
-    """How much of each token reaches each place through the layers up to `last`, residuals counted as half (Abnar and
-    Zuidema 2020): T S, rows sum to 1.
+    """How much of each token reaches each position through the layers up to `last` (Abnar and Zuidema 2020).
 
-    What reaches a place of an encoder-decoder's target comes from the target ("decoder") and from the source ("cross"):
-    the rows of both together sum to 1.
+    T S, rows sum to 1; residuals count as half.
+
+    For an encoder-decoder, what reaches a target position comes from the target ("decoder") and from the source
+    ("cross"): the rows of both together sum to 1.
     """
     if all(part.kind == CROSS for part in reading.parts.values()):
         raise InputError("rollout follows attention from layer to layer, and this model has no layers of it")
@@ -86,26 +87,27 @@ def rollout(reading: Reading, last: int, name: str = "all") -> Tensor:
         return target_rollout(reading, last)[name]
     part = next(iter(reading.parts.values()))
     flow = torch.eye(len(part.left.ids))
-    for layer in up_to(part, last):
-        flow = half_mixed(reading, layer, part, flow)
+    for layer in layers_up_to(part, last):
+        flow = mix_with_residual(reading, layer, part, flow)
     return flow
 
 
 def target_rollout(reading: Reading, last: int) -> dict[str, Tensor]:
     encoder, decoder, cross = reading.parts.values()
-    read = rollout(reading, encoder.layers[-1], "encoder")
+    encoded = rollout(reading, encoder.layers[-1], "encoder")
     target, source = torch.eye(len(decoder.left.ids)), torch.zeros(len(cross.left.ids), len(cross.right.ids))
-    for layer in up_to(decoder, last):
-        target, source = (half_mixed(reading, layer, decoder, flow) for flow in (target, source))
-        target, source = target / 2, (mean_of_heads(reading, layer, cross) @ read + source) / 2
+    for layer in layers_up_to(decoder, last):
+        target, source = (mix_with_residual(reading, layer, decoder, flow) for flow in (target, source))
+        target, source = target / 2, (mean_of_heads(reading, layer, cross) @ encoded + source) / 2
     return {"decoder": target, "cross": source}
 
 
-def up_to(part: Part, last: int) -> list[int]:
+def layers_up_to(part: Part, last: int) -> list[int]:
     return [layer for layer in part.layers if layer <= last]
 
 
-def half_mixed(reading: Reading, layer: int, part: Part, flow: Tensor) -> Tensor:
+def mix_with_residual(reading: Reading, layer: int, part: Part, flow: Tensor) -> Tensor:
+    """One layer of rollout: half attention, half residual."""
     return (mean_of_heads(reading, layer, part) @ flow + flow) / 2
 
 

@@ -1,4 +1,4 @@
-"""What changes when something inside is switched off, scaled, or taken from another text."""
+"""What changes when parts of a model are switched off, scaled, or patched from another text."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from torch import Tensor
 from ...errors import InputError
 from ..addressing import layer_names
 from ..patch import patched
-from ..reading import Reading
-from .logit_lens import Guess, predict
+from ..reading import Reading, resolve_position
+from .logit_lens import Prediction, predict
 
 
 @dataclass(frozen=True)
-class Change:
-    """What to do differently."""
+class Intervention:
+    """What to change in a run."""
 
     heads: Mapping[int, Mapping[int, float]] = field(default_factory=dict)  # {layer: {head: factor}}, 0 is off
     cross_heads: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
     skip: Sequence[int] = ()  # layers that are left out
-    source: Reading | None = None  # another text, whose vectors
-    layer: int | None = None  # behind this layer
-    places: Mapping[int, int] | None = None  # stand at these places {here: there}; None: at all
+    source: Reading | None = None  # another text, whose vectors are patched in
+    layer: int | None = None  # after this layer
+    places: Mapping[int, int] | None = None  # {here: there} positions to patch; None: all
 
-    def modules(self, reading: Reading) -> dict:
+    def module_patches(self, reading: Reading) -> dict:
         if self.source is None:
             return {}
         names = layer_names(reading.subject.model)
@@ -40,53 +40,47 @@ class Change:
                 f"the texts have {len(here)} and {len(there)} tokens there: name the places that are patched"
             )
         places = dict(enumerate(range(len(here)))) if self.places is None else self.places
-        to = [within(place, len(here)) for place in places]
-        given = there[[within(place, len(there)) for place in places.values()]]
+        targets = [resolve_position(place, len(here)) for place in places]
+        vectors = there[[resolve_position(place, len(there)) for place in places.values()]]
 
-        def put(states: Tensor) -> Tensor:
+        def patch(states: Tensor) -> Tensor:
             states = states.clone()
-            states[0, to] = given
+            states[0, targets] = vectors
             return states
 
-        return {names[self.layer]: put}
+        return {names[self.layer]: patch}
 
 
 @dataclass(frozen=True)
 class Effect:
     """An answer before and after, and how far every token's last vector moved."""
 
-    before: list[Guess]
-    after: list[Guess]
-    divergence: float | None  # of the answer, in bits (Kullback-Leibler); None where nothing is chosen
+    before: list[Prediction]
+    after: list[Prediction]
+    divergence: float | None  # of the answer, in bits (Kullback-Leibler); None where the answer is no choice
     moved: list[float]  # 1 - cosine of the last vector before and after
 
 
-def within(place: int, length: int) -> int:
-    if not -length <= place < length:
-        raise InputError(f"there are positions 0 to {length - 1}, got {place}")
-    return place % length
-
-
 def layer_output(reading: Reading, layer: int) -> Tensor:
-    """The vectors right behind a layer, before whatever comes after the last one."""
+    """The vectors right after a layer, before a final normalisation."""
     subject = reading.subject
     name = layer_names(subject.model)[layer]
-    with torch.no_grad(), subject.model.capture(modules=[name]) as seen:
+    with torch.no_grad(), subject.model.capture(modules=[name]) as captured:
         subject.forward(reading)
-    return seen[name][0]
+    return captured[name][0]
 
 
 @torch.no_grad()
-def try_change(reading: Reading, change: Change, position: int = -1, count: int = 10) -> Effect:
-    """Read the same ids again with something changed."""
+def intervene(reading: Reading, intervention: Intervention, position: int = -1, count: int = 10) -> Effect:
+    """Run the model on the same ids with an intervention."""
     subject = reading.subject
-    again = subject.unread(reading)
-    of_heads = {"heads": change.heads, "cross_heads": change.cross_heads}
-    with patched(subject.model, change.modules(reading), **of_heads, skip=change.skip):
-        subject.run(again)
-    before, after = predict(reading, position, count=count), predict(again, position, count=count)
-    moved = 1 - F.cosine_similarity(reading.hidden[-1].double(), again.hidden[-1].double(), dim=-1)
-    return Effect(before, after, divergence(reading, again, position), moved.clamp(min=0).tolist())
+    changed = subject.fresh_copy(reading)
+    head_factors = {"heads": intervention.heads, "cross_heads": intervention.cross_heads}
+    with patched(subject.model, intervention.module_patches(reading), **head_factors, skip=intervention.skip):
+        subject.run(changed)
+    before, after = predict(reading, position, count=count), predict(changed, position, count=count)
+    moved = 1 - F.cosine_similarity(reading.hidden[-1].double(), changed.hidden[-1].double(), dim=-1)
+    return Effect(before, after, divergence(reading, changed, position), moved.clamp(min=0).tolist())
 
 
 def divergence(before: Reading, after: Reading, position: int) -> float | None:

@@ -1,6 +1,6 @@
-"""What a layer costs as texts get longer, and how far it sees: recurrent, convolutional, attention.
+"""What a recurrent, convolutional and attention layer costs as texts get longer, and how far it sees.
 
-The table that tutorials assert, measured: one layer reads one text, forward and backward.
+The table of the tutorials, measured: one layer reads one text, forward and backward.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Cost:
     words: int
     seconds: float
     steps: int  # sequential products; follows from the layer's definition
-    layers_to_meet: int  # until both ends of a text can influence each other; so does this
+    layers_to_meet: int  # until both ends of a text can influence each other; likewise
     sees: float  # how much the last output changes with the first word, beside how much with the last word
 
 
@@ -63,13 +63,13 @@ def measure_lengths(lengths: Sequence[int], rounds: int = 3) -> Iterator[Cost]:
     for name, layer in zip(LAYERS, layers, strict=True):
         for length in lengths:
             x = torch.randn(1, length, WIDTH)
-            yield Cost(name, length, seconds(layer, x, rounds), *steps_of(name, length), reach(layer, x))
+            yield Cost(name, length, median_seconds(layer, x, rounds), *sequential_steps(name, length), reach(layer, x))
 
 
-def steps_of(name: str, length: int) -> tuple[int, int]:
+def sequential_steps(name: str, length: int) -> tuple[int, int]:
     """(sequential products in one layer, layers until both ends of a text can influence each other)
 
-    >>> steps_of("convolutional", 9)
+    >>> sequential_steps("convolutional", 9)
     (1, 8)
     """
     if name == "convolutional":
@@ -77,14 +77,14 @@ def steps_of(name: str, length: int) -> tuple[int, int]:
     return (length if name == "recurrent" else 1), 1
 
 
-def seconds(layer: nn.Module, x: Tensor, rounds: int) -> float:
-    """The median time of several rounds, after one to warm up."""
-    taken = []
+def median_seconds(layer: nn.Module, x: Tensor, rounds: int) -> float:
+    """The median time of several rounds, after one warm-up."""
+    times = []
     for _ in range(rounds + 1):
         start = time.perf_counter()
         layer(x).sum().backward()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken[1:])
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
 
 
 def reach(layer: nn.Module, x: Tensor) -> float:
@@ -103,8 +103,8 @@ def draw_lengths(costs: Sequence[Cost], path: str | PathLike[str]) -> Path:
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7, 4.5))
     for name in LAYERS:
-        mine = [cost for cost in costs if cost.layer == name]
-        axes.loglog([cost.words for cost in mine], [cost.seconds * 1e3 for cost in mine], marker="o", label=name)
+        points = [cost for cost in costs if cost.layer == name]
+        axes.loglog([cost.words for cost in points], [cost.seconds * 1e3 for cost in points], marker="o", label=name)
     words = sorted({cost.words for cost in costs})
     axes.set_xticks(words, [str(count) for count in words])
     axes.minorticks_off()
@@ -118,7 +118,7 @@ def draw_lengths(costs: Sequence[Cost], path: str | PathLike[str]) -> Path:
 
 
 def lengths_page(costs: Sequence[Cost]) -> str:
-    """A page that needs nothing else."""
+    """The plot as a standalone page."""
     words = sorted({cost.words for cost in costs})
     series = [
         (colour, [(words.index(cost.words), cost.seconds * 1e3) for cost in costs if cost.layer == name])

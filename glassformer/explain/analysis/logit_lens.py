@@ -15,10 +15,10 @@ from ..reading import Reading
 
 
 @dataclass(frozen=True)
-class Guess:
+class Prediction:
     """A word or label with its probability (of a regression: its value), and the probability after narrowing.
 
-    Temperature, top-k and top-p narrow a choice between words or labels; where nothing is chosen they change nothing.
+    Temperature, top-k and top-p narrow a choice between words or labels; they do not apply to other outputs.
     """
 
     id: int
@@ -35,8 +35,8 @@ def predict(
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
-) -> list[Guess]:
-    """What the model's head answers, the likeliest first; nothing from a model without one.
+) -> list[Prediction]:
+    """The predictions of the model's head, the likeliest first; none for a model without a head.
 
     A model that fills masks or labels tokens predicts for `position`, one that continues predicts the word after it.
     """
@@ -53,33 +53,33 @@ def predict(
         narrowed = warp_logits(scores, settings).softmax(-1)[0]
     best = plain.topk(min(count, len(plain))).indices.tolist()
     named = zip(best, subject.names(best), strict=True)
-    return [Guess(i, name, plain[i].item(), narrowed[i].item()) for i, name in named]
+    return [Prediction(i, name, plain[i].item(), narrowed[i].item()) for i, name in named]
 
 
 def lens_rows(reading: Reading, layer: int) -> Tensor:
-    """The vectors behind `layer` layers as the head would get them if these were all: T C."""
+    """The vectors after `layer` layers, as the head would receive them if these were all: T C."""
     states = reading.hidden[layer]
     return states if layer == len(reading.hidden) - 1 else reading.subject.finish(states)
 
 
 @torch.no_grad()
-def lens(reading: Reading, positions: list[int], count: int = 3) -> list[list[list[Guess]]]:
+def lens(reading: Reading, positions: list[int], count: int = 3) -> list[list[list[Prediction]]]:
     """For every layer, the embeddings first, and every position: the likeliest words if this were the last layer.
 
-    The head was trained on the last layer only; what it says of earlier ones is a reading, not what the model knows.
+    The head was trained on the last layer only; for earlier ones its predictions are an interpretation.
     """
     subject = reading.subject
     if subject.kind not in ("mask", "next"):
         raise InputError("the logit lens needs a model that predicts words; this one has no such head")
-    places = [reading.index(position) for position in positions]
-    found = []
+    indices = [reading.index(position) for position in positions]
+    table = []
     for layer in range(len(reading.hidden)):
-        chances = subject.model.word_logits(lens_rows(reading, layer)[places]).float().softmax(-1)
-        best = chances.topk(min(count, chances.shape[-1]), dim=-1)
-        found.append(
+        probabilities = subject.model.word_logits(lens_rows(reading, layer)[indices]).float().softmax(-1)
+        best = probabilities.topk(min(count, probabilities.shape[-1]), dim=-1)
+        table.append(
             [
-                [Guess(i, text, p, p) for i, text, p in zip(row, subject.names(row), probabilities, strict=True)]
-                for row, probabilities in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                [Prediction(i, text, p, p) for i, text, p in zip(row, subject.names(row), values, strict=True)]
+                for row, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
             ]
         )
-    return found
+    return table

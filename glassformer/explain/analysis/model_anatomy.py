@@ -1,4 +1,4 @@
-"""What a model is made of: its modules with shapes, counts and the statistics of their weights."""
+"""The modules of a model with shapes, counts and the statistics of their weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...models.base import PreTrainedModel
 
 @torch.no_grad()
 def anatomy(model: PreTrainedModel) -> dict[str, Any]:
-    """The tree of a model; a parameter that stands at two places is counted at the first."""
+    """The tree of a model; a shared parameter is counted at its first place."""
     return describe_module(type(model).__name__, model, set())
 
 

@@ -7,7 +7,6 @@ import struct
 import unicodedata
 import zlib
 from collections.abc import Iterable, Sequence
-from html import escape
 from os import PathLike
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from ...checkpoints.files import write_atomically
 from ..analysis.alignment import KINDS, Alignment
-from .html_page import html_page, printable
+from .html_page import escape_text, html_page
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #5c636b; --paper: #fff; --card: #f5f6f8; --bar: 47 111 181; }
@@ -49,16 +48,16 @@ def shades() -> str:
 
 
 def alignment_page(alignments: Iterable[Alignment], title: str = "Where the translator looks", note: str = "") -> str:
-    """One page without a network or a script; texts in it can never run as code."""
+    """One page without network or script."""
     parts = [
-        f"<h1>{shown(title)}</h1>",
-        f"<p>{shown(note)}</p>" if note else "",
+        f"<h1>{escape_text(title)}</h1>",
+        f"<p>{escape_text(note)}</p>" if note else "",
         "<p>Each row is a word that was written; the deeper the colour, the more it attended to that word of the "
         "source (last layer, mean of its heads). Below each table are all layers and heads.</p>",
-        *(section(alignment, number) for number, alignment in enumerate(alignments)),
+        *(alignment_section(alignment, number) for number, alignment in enumerate(alignments)),
     ]
     body = "\n".join(part for part in parts if part)
-    return html_page(shown(title), STYLE + shades(), body, images="data:")
+    return html_page(escape_text(title), STYLE + shades(), body, images="data:")
 
 
 def write_alignments(alignments: Iterable[Alignment], path: str | PathLike[str], **words: str) -> Path:
@@ -67,12 +66,12 @@ def write_alignments(alignments: Iterable[Alignment], path: str | PathLike[str],
     return Path(path)
 
 
-def section(alignment: Alignment, number: int) -> str:
-    """One text: the mean of the last layer as a table, and beneath it every head."""
+def alignment_section(alignment: Alignment, number: int) -> str:
+    """One text: the mean of the last layer as a table, and below it every head."""
     rows, columns = alignment.labels("cross")
-    head = "".join(f"<th{' class=upright' if is_square(token) else ''}>{shown(token)}</th>" for token in columns)
+    head = "".join(f"<th{' class=upright' if is_square(token) else ''}>{escape_text(token)}</th>" for token in columns)
     body = "".join(
-        f"<tr><th>{shown(token)}</th>{''.join(map(cell, weights))}</tr>"
+        f"<tr><th>{escape_text(token)}</th>{''.join(map(cell, weights))}</tr>"
         for token, weights in zip(rows, alignment.mean.tolist(), strict=True)
     )
     views = "".join(
@@ -80,7 +79,7 @@ def section(alignment: Alignment, number: int) -> str:
         for kind, words in KINDS.items()
         if len(alignment.weights(kind))
     )
-    title = f"{shown(alignment.text)} &rarr; {shown(alignment.written)}"
+    title = f"{escape_text(alignment.text)} &rarr; {escape_text(alignment.written)}"
     table = f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<section><h2>{title}</h2><div class="wide">{table}</div>{views}</section>'
 
@@ -94,18 +93,13 @@ def is_square(token: str) -> bool:
     return any(unicodedata.east_asian_width(letter) in "WF" for letter in token)
 
 
-def shown(text: str) -> str:
-    """Text as a page may hold it: it is never read as code."""
-    return escape(printable(text))
-
-
 def cell(weight: float) -> str:
     shade = round(max(0.0, min(1.0, weight)) * (SHADES - 1))
     return f'<td class="w{shade}" title="{weight:.3f}"></td>'
 
 
 def heads_of(alignment: Alignment, kind: str, name: str) -> str:
-    """Every head of one kind of attention, a line for each layer; their words are written once and used by all."""
+    """Every head of one kind of attention, a line for each layer; their labels are written once and reused."""
     weights, (rows, columns) = alignment.weights(kind), alignment.labels(kind)
     left, top = (max(map(width_of, words)) + 4 for words in (rows, columns))
     width, height = left + CELL * len(columns), top + CELL * len(rows)
@@ -113,8 +107,8 @@ def heads_of(alignment: Alignment, kind: str, name: str) -> str:
     lines = []
     for layer, heads in enumerate(weights):
         figures = []
-        for head, seen in enumerate(heads):
-            label, data = f"layer {layer}, head {head}", base64.b64encode(grey_png(seen)).decode()
+        for head, head_weights in enumerate(heads):
+            label, data = f"layer {layer}, head {head}", base64.b64encode(grey_png(head_weights)).decode()
             figures.append(
                 f'<figure><svg width="{width}" height="{height}" role="img" aria-label="{label}">{words}'
                 f'<image x="{left}" y="{top}" width="{width - left}" height="{height - top}" '
@@ -129,7 +123,7 @@ def heads_of(alignment: Alignment, kind: str, name: str) -> str:
 def labels(rows: Sequence[str], columns: Sequence[str], left: int, top: int) -> str:
     """The words beside a picture and, from below upwards unless their characters are square, those above it."""
     elements = [
-        f'<text x="{left - 4}" y="{top + CELL * i + CELL - 4}" text-anchor="end">{shown(brief(token))}</text>'
+        f'<text x="{left - 4}" y="{top + CELL * i + CELL - 4}" text-anchor="end">{escape_text(truncate(token))}</text>'
         for i, token in enumerate(rows)
     ]
     for i, token in enumerate(columns):
@@ -138,22 +132,22 @@ def labels(rows: Sequence[str], columns: Sequence[str], left: int, top: int) -> 
             place = f'x="{x + CELL / 2}" y="{y}" text-anchor="middle"'
         else:
             place = f'transform="translate({x + CELL - 4} {y}) rotate(-90)"'
-        elements.append(f"<text {place}>{shown(brief(token))}</text>")
+        elements.append(f"<text {place}>{escape_text(truncate(token))}</text>")
     return "".join(elements)
 
 
-def brief(token: str) -> str:
+def truncate(token: str) -> str:
     """A token that fits beside a small picture."""
     return token if len(token) <= MAX_LABEL else token[: MAX_LABEL - 1] + "…"
 
 
 def width_of(token: str) -> int:
-    """About how wide a token is elements."""
-    return sum(FONT if unicodedata.east_asian_width(letter) in "WF" else FONT * 2 // 3 for letter in brief(token))
+    """The approximate width of a token in pixels."""
+    return sum(FONT if unicodedata.east_asian_width(letter) in "WF" else FONT * 2 // 3 for letter in truncate(token))
 
 
 def grey_png(weights: Tensor) -> bytes:
-    """Weights as a picture of one grey point each, the darker the higher; written by hand, it needs no library."""
+    """Weights as a grey PNG, one pixel each, the darker the higher; written without a library."""
     points = (255 - weights.clamp(0, 1) * 255).round().to(torch.uint8)
     rows = b"".join(b"\0" + bytes(row) for row in points.tolist())
     height, width = points.shape

@@ -1,7 +1,7 @@
 """Attention in one file that opens in any browser: no network, and no token can ever run as code.
 
 The page holds its numbers packed, its tokens as data, and one script and one style that its content policy allows by
-their hashes. The script is the modules of `page/` one behind the other, the same that the explorer loads one by one.
+their hashes. The script is the concatenation of the modules in `assets/`, which the explorer loads one by one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from torch import Tensor
 
 from ...checkpoints.files import write_atomically
 from ...errors import InputError
-from .html_page import html_page, printable
+from .html_page import escape_text, html_page
 
-FOLDER = Path(__file__).parent / "assets"
-MODULES = ("build", "words", "paint", "svg", "arcs", "heat", "grid", "neuron", "save", "source", "page")
-EXACT = 4_000_000  # bytes of numbers up to which a page holds them in single precision
+ASSETS = Path(__file__).parent / "assets"
+MODULES = """dom translations canvas svg_context head_view heat_map head_grid neuron_view download page_data
+standalone_page""".split()  # in the order of their imports
+MAX_FLOAT32_BYTES = 4_000_000  # above this, weights are quantised to 16 bits
 VIEWS = ("head", "model", "neuron", "see")
 LANGUAGES = ("en", "zh")
 
@@ -45,7 +46,7 @@ class Attention:
     heads: Mapping[tuple[int, int], Tensor]  # (layer, head) -> T S
     special_left: Sequence[bool] = ()
     special_right: Sequence[bool] = ()
-    second: int | None = None  # where a second sentence begins
+    second: int | None = None  # where a second sentence starts
 
     def __post_init__(self) -> None:
         for (layer, head), weights in self.heads.items():
@@ -61,14 +62,14 @@ class Vectors:
     """Queries and keys of every head, for the neuron view."""
 
     heads: Mapping[tuple[int, int], tuple[Tensor, Tensor]]  # T D and S D
-    biases: Mapping[tuple[int, int], Tensor]  # T S: what is added to the scores, where something is
+    biases: Mapping[tuple[int, int], Tensor]  # T S: added to the scores, if anything is
     scales: Mapping[int, float]  # of every layer
     causal: bool
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page as text; a notebook shows it in a frame of its own, where it can touch nothing else."""
+    """A page as text; a notebook shows it in a frame of its own, isolated from the notebook."""
 
     html: str = field(repr=False)
     height: int = 640
@@ -106,10 +107,10 @@ def make_page(
 ) -> Page:
     """A page of one of the `VIEWS`; `attention` and `vectors` are of "all", or of "encoder", "decoder" and "cross".
 
-    It begins with the `kind`, the `layer` and the `heads`, or with the first that there are.
+    It starts with the `kind`, the `layer` and the `heads`, or with the first ones.
     """
     if language not in LANGUAGES:
-        raise InputError(f"a page speaks {' or '.join(LANGUAGES)}, got {language!r}")
+        raise InputError(f"language must be one of {', '.join(LANGUAGES)}, got {language!r}")
     packer = Packer(
         sum(weights.numel() for kind in attention.values() for weights in kind.heads.values()), bool(vectors)
     )
@@ -117,7 +118,7 @@ def make_page(
         "view": view,
         "attention": {name: packer.add_attention(kind) for name, kind in attention.items()},
         "precision": packer.precision,
-        "kind": first_kind(attention, kind, layer, heads),
+        "kind": initial_kind(attention, kind, layer, heads),
         "layer": layer,
         "heads": None if heads is None else list(heads),
         "theme": theme,
@@ -125,19 +126,19 @@ def make_page(
     }
     if vectors:
         about["vectors"] = {name: packer.add_vectors(kind) for name, kind in vectors.items()}
-    text = json.dumps(about).replace("<", "\\u003c")  # nothing in it can end the element that it stands in
+    text = json.dumps(about).replace("<", "\\u003c")  # it cannot close its script element
     numbers = base64.b64encode(zlib.compress(b"".join(packer.parts), 6)).decode()
-    title = escape(printable(title))
+    title = escape_text(title)
     body = BODY.format(title=title, about=text, numbers=numbers)
-    html = html_page(title, style_of_all(), body, script_of_all(), is_module=True, language=escape(language))
+    html = html_page(title, stylesheet(), body, bundled_script(), is_module=True, language=escape(language))
     tokens = max(len(kind.left) for kind in attention.values())
     return Page(html, min(1400, 260 + 20 * tokens))
 
 
-def first_kind(
+def initial_kind(
     attention: Mapping[str, Attention], kind: str | None, layer: int | None, heads: Sequence[int] | None
 ) -> str:
-    """The kind that a page begins with: the first that has the layer. A layer or a head that is nowhere is refused."""
+    """The kind that a page starts with: the first that has the layer. An unknown layer or head raises."""
     layers: dict[str, dict[int, list[int]]] = {}
     for name in attention if kind is None else [kind]:
         there = layers.setdefault(name, {})
@@ -154,10 +155,10 @@ def first_kind(
 
 
 class Packer:
-    """Puts numbers one behind the other and remembers where they begin."""
+    """Concatenates numbers and records where they start."""
 
     def __init__(self, weights: int, has_vectors: bool) -> None:
-        self.precision = "float32" if has_vectors or 4 * weights <= EXACT else "uint16"
+        self.precision = "float32" if has_vectors or 4 * weights <= MAX_FLOAT32_BYTES else "uint16"
         self.parts: list[bytes] = []
         self.count = 0
 
@@ -207,13 +208,13 @@ class Packer:
 
 
 @cache
-def script_of_all() -> str:
-    """The modules as one: without the lines in which they import from each other."""
-    modules = "\n".join((FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
+def bundled_script() -> str:
+    """The modules as one script, without imports and exports."""
+    modules = "\n".join((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
     modules = re.sub(r'^import [^;]* from "\./\w+\.js";\n', "", modules, flags=re.MULTILINE)
     return re.sub(r"^export ", "", modules, flags=re.MULTILINE)
 
 
 @cache
-def style_of_all() -> str:
-    return (FOLDER / "style.css").read_text(encoding="utf-8")
+def stylesheet() -> str:
+    return (ASSETS / "style.css").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Head view, model view and neuron view, called as bertviz calls them: pages for a notebook or a file."""
+"""Head view, model view and neuron view, with the arguments of bertviz: pages for a notebook or a file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ..subject import Subject
 from .attention_page import Attention, Page, Vectors, make_page
 
 Layers = Sequence[Tensor]  # one for each layer, 1 H T S
-NEURONS = 4_000_000  # bytes of queries and keys up to which a page holds them
-MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})  # how vocabularies write spaces and line ends
+MAX_VECTOR_BYTES = 4_000_000  # a page has queries and keys up to this size
+SPACES = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})  # how vocabularies write spaces and line ends
 
 
 def head_view(
@@ -50,7 +50,7 @@ def head_view(
         include_layers,
         None,
     )
-    return shown_or_returned(make_page("head", kinds, title="Head view", layer=layer, heads=heads), html_action)
+    return display_or_return(make_page("head", kinds, title="Head view", layer=layer, heads=heads), html_action)
 
 
 def model_view(
@@ -68,7 +68,7 @@ def model_view(
     include_heads: Iterable[int] | None = None,
     html_action: str = "view",
 ) -> Page | None:
-    """A small picture of every head of every layer; one that is chosen is shown large, as lines and as a heat-map.
+    """A thumbnail of every head of every layer; a selected one is shown large, as lines and as a heat-map.
 
     >>> model_view(out.attentions, tokens, display_mode="light")                    # doctest: +SKIP
     """
@@ -80,7 +80,8 @@ def model_view(
         include_layers,
         include_heads,
     )
-    return shown_or_returned(make_page("model", kinds, title="Model view", theme=theme_of(display_mode)), html_action)
+    page = make_page("model", kinds, title="Model view", theme=check_theme(display_mode))
+    return display_or_return(page, html_action)
 
 
 @torch.no_grad()
@@ -95,7 +96,7 @@ def neuron_view(
     head: int | None = None,
     html_action: str = "view",
 ) -> Page | None:
-    """How a weight comes about: query, keys, their product, the scores and their softmax, for any head.
+    """How a weight is computed: query, keys, their product, the scores and their softmax, for any head.
 
     `model` is any model of ours, the one of `transformers_neuron_view` or another. An encoder-decoder reads the first
     sentence and writes the second, or its own text.
@@ -117,12 +118,12 @@ def neuron_view(
         vectors=vectors,
         layer=layer,
         heads=None if head is None else [head],
-        theme=theme_of(display_mode),
+        theme=check_theme(display_mode),
     )
-    return shown_or_returned(page, html_action)
+    return display_or_return(page, html_action)
 
 
-# --- what a model read ------------------------------------------------------------------------------------------------
+# --- pages of a reading ----------------------------------------------------------------------------------------------
 
 
 def page_of_reading(
@@ -132,14 +133,14 @@ def page_of_reading(
     heads: Sequence[int] | None = None,
     language: str = "en",
 ) -> Page:
-    """All views of a text on one page; queries and keys as long as they are few."""
+    """All views of a text on one page; with queries and keys unless they are large."""
     vectors = vectors_of_reading(reading)
-    held = sum(4 * (q.numel() + k.numel()) for part in vectors.values() for q, k in part.heads.values())
+    size = sum(4 * (q.numel() + k.numel()) for part in vectors.values() for q, k in part.heads.values())
     return make_page(
         "see",
         attention_of_reading(reading),
         title=f"{reading.subject.name}: {reading.text[:80]}",
-        vectors=vectors if held <= NEURONS else None,
+        vectors=vectors if size <= MAX_VECTOR_BYTES else None,
         kind=kind,
         layer=layer,
         heads=heads,
@@ -148,7 +149,7 @@ def page_of_reading(
 
 
 def attention_of_reading(reading: Reading) -> dict[str, Attention]:
-    """Every kind of attention that there is."""
+    """Every kind of attention."""
     second = next((i for i, segment in enumerate(reading.segments) if segment), None)
     found = {}
     for name, part in reading.parts.items():
@@ -181,19 +182,19 @@ def vectors_of_part(reading: Reading, part: Part) -> Vectors:
 
 
 def scale_of(inputs: AttentionInputs) -> float:
-    """What scores are multiplied with."""
+    """What scores are multiplied by."""
     return inputs.q.shape[-1] ** -0.5 if inputs.scale is None else inputs.scale
 
 
 def score_bias_of(inputs: AttentionInputs) -> Tensor | None:
-    """What is added to scores before that, in all heads: H T S."""
+    """What is added to scores before scaling, in all heads: H T S."""
     if inputs.score_bias is None:
         return None
     bias = inputs.score_bias(inputs.layout.heads(inputs.q), inputs.source.heads(inputs.k))
     return bias.expand(1, inputs.q.shape[1], -1, -1)[0]
 
 
-# --- what the caller gives --------------------------------------------------------------------------------------------
+# --- arguments of the views ------------------------------------------------------------------------------------------
 
 
 def read_attention(
@@ -207,12 +208,12 @@ def read_attention(
     """The arguments of a view as the kinds of attention that it shows."""
     plain, encoder, decoder, cross = given_weights
     tokens, of_encoder, of_decoder = (
-        None if each is None else [str(token).translate(MARKS) if prettify_tokens else str(token) for token in each]
+        None if each is None else [str(token).translate(SPACES) if prettify_tokens else str(token) for token in each]
         for each in given_tokens
     )
     if plain is not None and (encoder is not None or decoder is not None or cross is not None):
         raise InputError("give either attention, or encoder_attention, decoder_attention and cross_attention")
-    wanted = {
+    requested = {
         "all": (plain, tokens, tokens, "tokens"),
         "encoder": (encoder, of_encoder, of_encoder, "encoder_tokens"),
         "decoder": (decoder, of_decoder, of_decoder, "decoder_tokens"),
@@ -225,19 +226,19 @@ def read_attention(
             most = len(tokens or ()) - 1
             raise InputError(f"sentence_b_start must be between 1 and {most}, got {sentence_b_start}")
     kinds = {}
-    for name, (layers, left, right, needed) in wanted.items():
+    for name, (layers, left, right, needed) in requested.items():
         if layers is None:
             continue
         if left is None or right is None:
             raise InputError(f"{name} attention needs {needed}")
         second = sentence_b_start if name == "all" else None
-        kinds[name] = Attention(left, right, chosen(layers, include_layers, include_heads), second=second)
+        kinds[name] = Attention(left, right, select_heads(layers, include_layers, include_heads), second=second)
     if not kinds:
         raise InputError("give attention with tokens, or encoder_attention, decoder_attention or cross_attention")
     return kinds
 
 
-def chosen(
+def select_heads(
     layers: Layers, include_layers: Iterable[int] | None, include_heads: Iterable[int] | None
 ) -> dict[tuple[int, int], Tensor]:
     numbers = range(len(layers)) if include_layers is None else list(include_layers)
@@ -259,13 +260,13 @@ def chosen(
     return found
 
 
-def theme_of(display_mode: str) -> str:
+def check_theme(display_mode: str) -> str:
     if display_mode not in ("dark", "light"):
         raise InputError(f"display_mode is 'dark' or 'light', got {display_mode!r}")
     return display_mode
 
 
-def shown_or_returned(page: Page, html_action: str) -> Page | None:
+def display_or_return(page: Page, html_action: str) -> Page | None:
     """The page, or None after a notebook has shown it."""
     if html_action not in ("view", "return"):
         raise InputError(f"html_action is 'view' or 'return', got {html_action!r}")

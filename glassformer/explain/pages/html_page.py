@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from html import escape
 
 PAGE = """<!doctype html>
 <html lang="{language}">
@@ -34,8 +35,8 @@ def html_page(
     """A complete page; `title`, `body` and `language` are HTML already. `images` is where pictures may come from."""
     policy = {
         "default-src": "'none'",
-        "style-src": f"'{hash_of(style)}'",
-        "script-src": f"'{hash_of(script)}'" if script else "",
+        "style-src": f"'{csp_hash(style)}'",
+        "script-src": f"'{csp_hash(script)}'" if script else "",
         "img-src": images,
         "base-uri": "'none'",
         "form-action": "'none'",
@@ -51,10 +52,15 @@ def html_page(
     )
 
 
-def hash_of(code: str) -> str:
+def csp_hash(code: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 
 def printable(text: str) -> str:
     """Text that a page can hold: control characters and lone surrogates are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def escape_text(text: str) -> str:
+    """Text for a page: it cannot run as code."""
+    return escape(printable(text))

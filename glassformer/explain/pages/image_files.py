@@ -14,7 +14,7 @@ from ...errors import InputError
 from ..analysis.alignment import Alignment
 from .html_page import printable
 
-MOST_WORDS = 64  # that are named along one side; of longer texts every second one is, or every third, ...
+MOST_WORDS = 64  # labelled along one side; of longer texts every second word is, or every third, ...
 LARGEST = 8000  # points along one side of a picture
 FONTS = ("Noto Sans CJK SC", "Noto Serif CJK SC", "Source Han Sans SC", "Microsoft YaHei", "PingFang SC", "SimHei")
 
@@ -23,8 +23,8 @@ def draw_alignment(alignment: Alignment, path: str | PathLike[str]) -> Path:
     """Write the mean cross-attention of the last layer as a picture; the suffix, .png or .svg, decides the format."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=grid_size(alignment.mean))
-    show(axes, alignment.mean, *alignment.labels("cross"), strongest=float(alignment.mean.max()))
-    axes.set_title(plain(alignment.written), fontsize=10, wrap=True)
+    draw_grid(axes, alignment.mean, *alignment.labels("cross"), strongest=float(alignment.mean.max()))
+    axes.set_title(escape_mathtext(alignment.written), fontsize=10, wrap=True)
     return save(plt, figure, path)
 
 
@@ -39,7 +39,7 @@ def draw_heads(alignment: Alignment, kind: str, path: str | PathLike[str]) -> Pa
     (rows, columns), strongest = alignment.labels(kind), float(weights.max())
     for layer in range(layers):
         for head in range(heads):
-            show(axes[layer][head], weights[layer, head], rows if head == 0 else [], columns, strongest)
+            draw_grid(axes[layer][head], weights[layer, head], rows if head == 0 else [], columns, strongest)
             axes[layer][head].set_title(f"layer {layer}, head {head}", fontsize=9)
     return save(plt, figure, path)
 
@@ -54,8 +54,8 @@ def pyplot():
     from matplotlib import font_manager
     from matplotlib import pyplot as plt
 
-    there = {font.name for font in font_manager.fontManager.ttflist}
-    plt.rcParams["font.family"] = ["DejaVu Sans", *(font for font in FONTS if font in there)]
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    plt.rcParams["font.family"] = ["DejaVu Sans", *(font for font in FONTS if font in installed)]
     plt.rcParams["svg.fonttype"] = "path"
     return plt
 
@@ -65,24 +65,24 @@ def grid_size(weights: Tensor) -> tuple[float, float]:
     return 1.5 + 0.32 * columns, 1.5 + 0.28 * rows
 
 
-def show(axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str], strongest: float) -> None:
+def draw_grid(axes, weights: Tensor, rows: Sequence[str], columns: Sequence[str], strongest: float) -> None:
     """One grid of weights; the strongest of the whole picture has the deepest colour."""
     axes.imshow(weights.numpy(), cmap="Blues", vmin=0.0, vmax=strongest, aspect="auto")
     upright = all(len(word) == 1 for word in columns)  # Chinese is
-    for name_all, words, turned in ((axes.set_xticks, columns, 0 if upright else 90), (axes.set_yticks, rows, 0)):
+    for set_ticks, words, rotation in ((axes.set_xticks, columns, 0 if upright else 90), (axes.set_yticks, rows, 0)):
         places = range(0, len(words), -(-len(words) // MOST_WORDS) or 1)
-        name_all(places, [plain(words[place]) for place in places], rotation=turned, fontsize=8)
+        set_ticks(places, [escape_mathtext(words[place]) for place in places], rotation=rotation, fontsize=8)
 
 
-def plain(text: str) -> str:
-    """A text as matplotlib writes it: a dollar sign would begin a formula."""
+def escape_mathtext(text: str) -> str:
+    """A text as matplotlib writes it: a dollar sign would start a formula."""
     return printable(text).replace("$", r"\$")
 
 
 def save(plt, figure, path: str | PathLike[str]) -> Path:
     path = checked_path(path)
     with open_atomically(path) as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a character that no font has: a box is drawn
+        warnings.simplefilter("ignore", UserWarning)  # a character that no font has is drawn as a box
         figure.tight_layout()
         figure.savefig(file, format=path.suffix[1:], dpi=min(100.0, LARGEST / max(figure.get_size_inches())))
     plt.close(figure)
@@ -90,7 +90,7 @@ def save(plt, figure, path: str | PathLike[str]) -> Path:
 
 
 def checked_path(path: str | PathLike[str], suffixes: Sequence[str] = (".png", ".svg")) -> Path:
-    """The file of a picture, if it can be written: by its suffix, and into a folder that is there."""
+    """The file of a picture, if its suffix is supported and its folder exists."""
     path = Path(path)
     if path.suffix not in suffixes:
         raise InputError(f"a picture is written as {' or '.join(suffixes)}, got {path.name!r}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from .html_page import html_page, printable
+from .html_page import escape_text, html_page
 
 CELL, LEFT, TOP = 34, 60, 30
 STYLE = """
@@ -59,9 +59,8 @@ class Figure:
 def plot_page(title: str, note: str, figures: Sequence[Figure]) -> str:
     """One page with all figures."""
     elements = "\n".join(
-        f"<figure><figcaption>{escape(printable(figure.title))}</figcaption>{figure.svg()}</figure>"
-        for figure in figures
+        f"<figure><figcaption>{escape_text(figure.title)}</figcaption>{figure.svg()}</figure>" for figure in figures
     )
-    title = escape(printable(title))
-    body = f"<h1>{title}</h1>\n<p>{escape(printable(note))}</p>\n<main>\n{elements}\n</main>"
+    title = escape_text(title)
+    body = f"<h1>{title}</h1>\n<p>{escape_text(note)}</p>\n<main>\n{elements}\n</main>"
     return html_page(title, STYLE, body)

@@ -1,24 +1,24 @@
-// Questions to the server that this page came from; answers are JSON or numbers.
+// Requests to the server that this page came from; responses are JSON or numbers.
 
-import { say } from "./words.js";
+import { translate } from "./translations.js";
 
-async function ask(name, question) {
-  const asked = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) };
-  const answer = await fetch(`/api/${name}`, asked).catch(() => {
-    throw new Error(say("noServer"));
+async function post(name, body) {
+  const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetch(`/api/${name}`, options).catch(() => {
+    throw new Error(translate("noServer"));
   });
-  if (!answer.ok) throw new Error((await answer.json()).error);
-  return answer;
+  if (!response.ok) throw new Error((await response.json()).error);
+  return response;
 }
 
-export async function askJson(name, question = {}) {
-  return (await ask(name, question)).json();
+export async function requestJson(name, body = {}) {
+  return (await post(name, body)).json();
 }
 
-export async function askBytes(name, question) {
-  return (await ask(name, question)).arrayBuffer();
+export async function requestBytes(name, body) {
+  return (await post(name, body)).arrayBuffer();
 }
 
-export async function askNumbers(name, question) {
-  return new Float32Array(await askBytes(name, question));
+export async function requestNumbers(name, body) {
+  return new Float32Array(await requestBytes(name, body));
 }

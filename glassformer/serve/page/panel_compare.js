@@ -1,110 +1,110 @@
-// Two texts in one model, or one text in two models: their answers, one head in both, how alike the layers are, and which
-// heads differ most.
+// The compare panel: two texts in one model, or one text in two models. Shows their predictions, one head of both, the
+// similarity of layers, and the heads that differ most.
 
-import { askJson, askNumbers } from "./api.js";
-import { button, choice, harmless, labelled, make, refill, table, visible } from "./build.js";
-import { Heat } from "./heat.js";
-import { behind, chance, guessed, share } from "./panels_answers.js";
+import { requestJson, requestNumbers } from "./api.js";
+import { button, displayToken, dropdown, element, escapeControls, labelledField, table, updateChildren } from "./dom.js";
+import { HeatMap } from "./heat_map.js";
+import { formatProbability, layerNamer, predictionColumns, shareBar } from "./panel_widgets.js";
 import { headPicker } from "./panels_attention.js";
-import { say } from "./words.js";
+import { translate } from "./translations.js";
 
-const SHOWN = 6; // answers of each
+const MAX_GUESSES = 6; // of each
 
 export function comparePanel(app, root) {
   const { state, about } = app;
   const first = about.models[state.model];
-  const beside = () => Math.max(0, Math.min(state.beside ?? about.models.length - 1 - state.model, about.models.length - 1));
-  const input = make("input", { type: "text", dir: "auto", value: state.other || state.text, id: "other", onkeydown: (event) => {
+  const otherModel = () => Math.max(0, Math.min(state.beside ?? about.models.length - 1 - state.model, about.models.length - 1));
+  const input = element("input", { type: "text", dir: "auto", value: state.other || state.text, id: "other", onkeydown: (event) => {
     if (event.key === "Enter") app.set({ other: input.value });
   } });
   const picker = headPicker(app, false);
-  const [answers, layers, differing] = [make("div", { className: "columns" }), make("div"), make("div", { className: "wide" })];
-  const pairs = [make("div"), make("div")];
-  const names = pairs.map(() => make("h2", { dir: "auto" }));
-  const missing = make("p", { className: "note" });
-  root.append(make("div", { className: "controls" }, labelled(say("otherText"), input),
-    about.models.length > 1 ? choice(say("otherModel"), about.models.map((model, i) => [i, model.name]), beside(),
+  const [predictions, layers, differing] = [element("div", { className: "columns" }), element("div"), element("div", { className: "wide" })];
+  const pairs = [element("div"), element("div")];
+  const names = pairs.map(() => element("h2", { dir: "auto" }));
+  const missingHead = element("p", { className: "note" });
+  root.append(element("div", { className: "controls" }, labelledField(translate("otherText"), input),
+    about.models.length > 1 ? dropdown(translate("otherModel"), about.models.map((model, i) => [i, model.name]), otherModel(),
       (value) => app.set({ beside: Number(value) })) : null,
-    button(say("compare"), () => app.set({ other: input.value }), { id: "run-compare" })),
-  answers, picker.bar, make("div", { className: "columns" }, ...pairs.map((pair, i) => make("div", {}, names[i], pair, i ? missing : null))), layers, differing);
-  const heats = pairs.map((pair) => new Heat(pair));
-  const alike = new Heat(layers);
-  let [second, found] = [null, null];
+    button(translate("compare"), () => app.set({ other: input.value }), { id: "run-compare" })),
+  predictions, picker.bar, element("div", { className: "columns" }, ...pairs.map((pair, i) => element("div", {}, names[i], pair, i ? missingHead : null))), layers, differing);
+  const heats = pairs.map((pair) => new HeatMap(pair));
+  const similarity = new HeatMap(layers);
+  let [second, comparison] = [null, null];
 
-  // The kind of attention that is looked at, or the one that stands for it in another architecture.
+  // The selected kind of attention, or the first one of another architecture.
   const kindIn = (kinds) => (app.partName in kinds ? app.partName : Object.keys(kinds)[0]);
   const read = async () => {
-    const { decoder } = about.models[beside()];
-    second = await askJson("read", { text: state.other || state.text, pair: decoder ? "" : state.pair, model: beside() });
-    found = await askJson("compare", { first: app.reading.reading, second: second.reading });
+    const { decoder } = about.models[otherModel()];
+    second = await requestJson("read", { text: state.other || state.text, pair: decoder ? "" : state.pair, model: otherModel() });
+    comparison = await requestJson("compare", { first: app.reading.reading, second: second.reading });
   };
-  // What each of them says: of its text, of the token that is chosen, or of what comes next.
-  const showAnswers = async () => {
-    const sides = [[first, app.reading, state.position], [about.models[beside()], second, null]];
-    const shown = [];
-    if (sides.every(([model]) => model.kind === "none")) return answers.replaceChildren();
-    for (const [i, [model, { reading, tokens }, place]] of sides.entries()) {
+  // The predictions of both: for the text, for the selected token, or for the next one.
+  const showPredictions = async () => {
+    const sides = [[first, app.reading, state.position], [about.models[otherModel()], second, null]];
+    const tables = [];
+    if (sides.every(([model]) => model.kind === "none")) return predictions.replaceChildren();
+    for (const [i, [model, { reading, tokens }, selected]] of sides.entries()) {
       if (model.kind === "none") {
-        shown.push(make("p", { className: "note", textContent: `${i + 1}: ${say("noHead")}` }));
+        tables.push(element("p", { className: "note", textContent: `${i + 1}: ${translate("noHead")}` }));
         continue;
       }
-      const position = Math.min(place ?? (model.kind === "next" ? tokens.length - 1 : state.position), tokens.length - 1);
-      const { guesses } = await askJson("predict", { reading, position, count: SHOWN });
-      const title = model.kind === "label" ? say("predictions") : say(`said-${model.kind}`, position, visible(tokens[position]));
-      shown.push(table(`${i + 1}: ${title}`, [...guessed(model), ""],
-        guesses.map((guess) => [visible(guess.text), chance(guess.probability), share(guess.probability)])));
+      const position = Math.min(selected ?? (model.kind === "next" ? tokens.length - 1 : state.position), tokens.length - 1);
+      const { guesses } = await requestJson("predict", { reading, position, count: MAX_GUESSES });
+      const title = model.kind === "label" ? translate("predictions") : translate(`predicted-${model.kind}`, position, displayToken(tokens[position]));
+      tables.push(table(`${i + 1}: ${title}`, [...predictionColumns(model), ""],
+        guesses.map((guess) => [displayToken(guess.text), formatProbability(guess.probability), shareBar(guess.probability)])));
     }
-    return answers.replaceChildren(...shown);
+    return predictions.replaceChildren(...tables);
   };
   const showHead = async () => {
     const [{ layer, heads }, part] = [state, app.partName];
-    const head = heads.at(-1), name = say("oneOf", layer, head);
-    const beside = kindIn(second.parts);
-    const has = second.parts[beside].layers[layer]?.heads.includes(head);
+    const head = heads.at(-1), name = translate("oneOf", layer, head);
+    const otherKind = kindIn(second.parts);
+    const has = second.parts[otherKind].layers[layer]?.heads.includes(head);
     pairs[1].hidden = !has;
-    missing.textContent = has ? "" : say("noSuchHead", name);
-    const both = [[app.reading, part], ...(has ? [[second, beside]] : [])];
+    missingHead.textContent = has ? "" : translate("noSuchHead", name);
+    const both = [[app.reading, part], ...(has ? [[second, otherKind]] : [])];
     for (const [i, [reading, kind]] of both.entries()) {
       const { left: { tokens: left }, right: { tokens: right } } = reading.parts[kind];
-      const weights = i ? await askNumbers("head", { reading: reading.reading, part: kind, layer, head }) : await app.head(layer, head);
+      const weights = i ? await requestNumbers("head", { reading: reading.reading, part: kind, layer, head }) : await app.fetchHead(layer, head);
       heats[i].show({ weights, rows: left.length, columns: right.length, left, right, name });
     }
   };
   const showLayers = () => {
-    layers.hidden = !found.cka;
-    if (!found.cka) return;
-    const named = (number, model, places) => Array.from({ length: places }, (_, place) => `${number}: ${behind(model, places)(place)}`);
-    const [rows, columns] = [found.cka.length, found.cka[0].length];
-    alike.show({ weights: Float32Array.from(found.cka.flat()), rows, columns, sums: false, name: say("ckaNote"),
-      left: named(1, first, rows), right: named(2, about.models[beside()], columns) });
+    layers.hidden = !comparison.cka;
+    if (!comparison.cka) return;
+    const layerNames = (number, model, count) => Array.from({ length: count }, (_, index) => `${number}: ${layerNamer(model, count)(index)}`);
+    const [rows, columns] = [comparison.cka.length, comparison.cka[0].length];
+    similarity.show({ weights: Float32Array.from(comparison.cka.flat()), rows, columns, sums: false, name: translate("ckaNote"),
+      left: layerNames(1, first, rows), right: layerNames(2, about.models[otherModel()], columns) });
   };
   const showDifferences = () => {
-    const [own, beside] = [found.first[app.partName], found.second[kindIn(found.second)]];
-    const others = new Map(beside.map((each) => [`${each.layer}.${each.head}`, each.measures]));
-    const all = own.filter((each) => others.has(`${each.layer}.${each.head}`)).map(({ layer, head, measures }) => {
-      const other = others.get(`${layer}.${head}`);
-      return { layer, head, measures, other, by: Math.abs(measures.entropy - other.entropy) };
-    }).filter((each) => each.by > 0).sort((a, b) => b.by - a.by).slice(0, 10);
-    const shown = ["entropy", "distance"].filter((name) => name in own[0].measures && name in beside[0].measures);
-    const columns = shown.flatMap((name) => [`1: ${say(name)}`, `2: ${say(name)}`]);
-    refill(differing, ...(found.cka ? [] : [make("p", { className: "note", textContent: say("ckaNeeds") })]),
-      all.length ? table(say("differ"), ["", ...columns], all.map(({ layer, head, measures, other }) => [
-        button(say("oneOf", layer, head), () => app.set({ layer, heads: [head] })),
-        ...shown.flatMap((name) => [measures[name].toFixed(3), other[name].toFixed(3)])]))
-        : make("p", { className: "note", textContent: say("noDifference") }));
+    const [own, others] = [comparison.first[app.partName], comparison.second[kindIn(comparison.second)]];
+    const otherMeasures = new Map(others.map((each) => [`${each.layer}.${each.head}`, each.measures]));
+    const all = own.filter((each) => otherMeasures.has(`${each.layer}.${each.head}`)).map(({ layer, head, measures }) => {
+      const other = otherMeasures.get(`${layer}.${head}`);
+      return { layer, head, measures, other, difference: Math.abs(measures.entropy - other.entropy) };
+    }).filter((each) => each.difference > 0).sort((a, b) => b.difference - a.difference).slice(0, 10);
+    const compared = ["entropy", "distance"].filter((name) => name in own[0].measures && name in others[0].measures);
+    const columns = compared.flatMap((name) => [`1: ${translate(name)}`, `2: ${translate(name)}`]);
+    updateChildren(differing, ...(comparison.cka ? [] : [element("p", { className: "note", textContent: translate("ckaNeeds") })]),
+      all.length ? table(translate("differ"), ["", ...columns], all.map(({ layer, head, measures, other }) => [
+        button(translate("oneOf", layer, head), () => app.set({ layer, heads: [head] })),
+        ...compared.flatMap((name) => [measures[name].toFixed(3), other[name].toFixed(3)])]))
+        : element("p", { className: "note", textContent: translate("noDifference") }));
   };
   return {
     async update(changes) {
       if (!second || "other" in changes || "beside" in changes) await read();
       picker.draw();
-      [[first, state.text], [about.models[beside()], state.other || state.text]].forEach(([model, text], i) => {
-        names[i].textContent = `${i + 1}: ${about.models.length > 1 ? `${model.name}, ` : ""}${harmless(text)}`;
+      [[first, state.text], [about.models[otherModel()], state.other || state.text]].forEach(([model, text], i) => {
+        names[i].textContent = `${i + 1}: ${about.models.length > 1 ? `${model.name}, ` : ""}${escapeControls(text)}`;
       });
-      await showAnswers();
+      await showPredictions();
       await showHead();
       showLayers();
       showDifferences();
     },
-    found: () => found,
+    data: () => comparison,
   };
 }

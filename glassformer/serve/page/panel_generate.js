@@ -1,70 +1,70 @@
-// Generation, played back: each new word with the words that stood beside it.
+// The generation panel: plays back a generation, each new word with the likeliest alternatives.
 
-import { askJson } from "./api.js";
-import { button, harmless, labelled, make, slider, table, tick, visible } from "./build.js";
-import { chance, emptyPanel, narrowed, narrowing, share } from "./panels_answers.js";
-import { say } from "./words.js";
+import { requestJson } from "./api.js";
+import { button, checkbox, displayToken, element, escapeControls, labelledField, slider, table } from "./dom.js";
+import { emptyPanel, formatProbability, samplingSettings, samplingSliders, shareBar } from "./panel_widgets.js";
+import { translate } from "./translations.js";
 
-const BEAT = 600; // milliseconds between two words
+const STEP_INTERVAL = 600; // milliseconds between two words
 
 export function generatePanel(app, root) {
   if (app.model.kind !== "next") return emptyPanel(root, "noWriting");
   const { state } = app;
-  const place = make("div");
-  const keep = (changes) => app.note(changes); // it is written when that is asked for
-  let [found, playing] = [null, null];
-  const seed = make("input", { type: "number", min: "0", value: state.seed, oninput: () => keep({ seed: Math.max(0, Math.floor(Number(seed.value)) || 0) }) });
+  const result = element("div");
+  const store = (changes) => app.store(changes); // takes effect with the next generation
+  let [generation, timer] = [null, null];
+  const seed = element("input", { type: "number", min: "0", value: state.seed, oninput: () => store({ seed: Math.max(0, Math.floor(Number(seed.value)) || 0) }) });
   const stop = () => {
-    clearInterval(playing);
-    playing = null;
-    play.textContent = say("play");
+    clearInterval(timer);
+    timer = null;
+    play.textContent = translate("play");
   };
-  const go = (to) => {
-    keep({ step: Math.max(0, Math.min(found.steps.length - 1, to)) });
+  const goTo = (step) => {
+    store({ step: Math.max(0, Math.min(generation.steps.length - 1, step)) });
     draw();
   };
-  const play = button(say("play"), () => {
-    if (playing || !found?.steps.length) return stop();
-    if (state.step >= found.steps.length - 1) go(0);
-    play.textContent = say("pause");
-    playing = setInterval(() => {
-      if (!root.isConnected || state.step >= found.steps.length - 1) stop();
-      else go(state.step + 1);
-    }, BEAT);
+  const play = button(translate("play"), () => {
+    if (timer || !generation?.steps.length) return stop();
+    if (state.step >= generation.steps.length - 1) goTo(0);
+    play.textContent = translate("pause");
+    timer = setInterval(() => {
+      if (!root.isConnected || state.step >= generation.steps.length - 1) stop();
+      else goTo(state.step + 1);
+    }, STEP_INTERVAL);
     return undefined;
   });
   const draw = () => {
-    const { pieces, start, steps } = found;
-    const words = pieces.slice(0, start + state.step + 1).map((piece, i) => make("span", {
-      className: i < start ? "" : i === start + state.step ? "new here" : "new", textContent: harmless(piece),
+    const { pieces, start, steps } = generation;
+    const words = pieces.slice(0, start + state.step + 1).map((piece, i) => element("span", {
+      className: i < start ? "" : i === start + state.step ? "new here" : "new", textContent: escapeControls(piece),
     }));
-    const now = steps[state.step];
-    const rows = now.others.map(([name, value]) => [visible(name), chance(value), share(value), name === now.chosen ? "←" : ""]);
-    place.replaceChildren(make("p", { className: "written", dir: "auto" }, ...words),
-      make("p", { className: "told", role: "status", textContent:
-        `${state.step + 1} / ${steps.length}: ${visible(now.chosen)} ${now.probability === null ? "" : chance(now.probability)}` }),
-      table(say("stoodThere"), [say("guess"), say("probability"), "", ""], rows));
+    const current = steps[state.step];
+    const rows = current.others.map(([name, value]) => [displayToken(name), formatProbability(value), shareBar(value), name === current.chosen ? "←" : ""]);
+    result.replaceChildren(element("p", { className: "written", dir: "auto" }, ...words),
+      element("p", { className: "status", role: "status", textContent:
+        `${state.step + 1} / ${steps.length}: ${displayToken(current.chosen)} ${current.probability === null ? "" : formatProbability(current.probability)}` }),
+      table(translate("alternatives"), [translate("guess"), translate("probability"), "", ""], rows));
   };
-  const write = async () => {
+  const generate = async () => {
     stop();
     const { text, model, steps, sample, seed: number } = state;
-    found = await askJson("generate", { text, model, steps, sample, seed: number, ...narrowed(state) });
-    if (found.steps.length) go(state.step);
-    else place.replaceChildren(make("p", { className: "note", textContent: say("wroteNothing") }));
+    generation = await requestJson("generate", { text, model, steps, sample, seed: number, ...samplingSettings(state) });
+    if (generation.steps.length) goTo(state.step);
+    else result.replaceChildren(element("p", { className: "note", textContent: translate("wroteNothing") }));
   };
-  const drawn = make("fieldset", { disabled: !state.sample }, ...narrowing(app, keep), labelled(say("seed"), seed)); // for a sample only
-  const again = () => app.safely(async () => {
-    keep({ step: 0 });
-    await write();
+  const samplingFields = element("fieldset", { disabled: !state.sample }, ...samplingSliders(app, store), labelledField(translate("seed"), seed));
+  const rewrite = () => app.run(async () => {
+    store({ step: 0 });
+    await generate();
   });
   root.append(
-    make("div", { className: "controls" }, slider(say("steps"), { low: 1, high: 100, step: 1, value: state.steps }, (steps) => keep({ steps })),
-      tick(say("sample"), state.sample, (sample) => {
-        keep({ sample });
-        drawn.disabled = !sample;
-      }), drawn),
-    make("div", { className: "controls" }, button(say("write"), again, { id: "write" }), play,
-      button(say("back"), () => found?.steps.length && go(state.step - 1)), button(say("forward"), () => found?.steps.length && go(state.step + 1))),
-    place);
-  return { update: (changes) => (Object.keys(changes).length ? undefined : write()), found: () => found };
+    element("div", { className: "controls" }, slider(translate("steps"), { low: 1, high: 100, step: 1, value: state.steps }, (steps) => store({ steps })),
+      checkbox(translate("sample"), state.sample, (sample) => {
+        store({ sample });
+        samplingFields.disabled = !sample;
+      }), samplingFields),
+    element("div", { className: "controls" }, button(translate("write"), rewrite, { id: "write" }), play,
+      button(translate("back"), () => generation?.steps.length && goTo(state.step - 1)), button(translate("forward"), () => generation?.steps.length && goTo(state.step + 1))),
+    result);
+  return { update: (changes) => (Object.keys(changes).length ? undefined : generate()), data: () => generation };
 }

@@ -1,157 +1,157 @@
-// Panels that show attention: all heads, one head as lines or as a heat-map, and the neurons behind it.
+// Panels that show attention: all heads, heads as lines, a head as a heat-map, and its queries and keys.
 
-import { askNumbers } from "./api.js";
-import { Arcs, arcsControls } from "./arcs.js";
-import { choice, make, refill, tick, visible } from "./build.js";
-import { Grid, headChips } from "./grid.js";
-import { Heat } from "./heat.js";
-import { Neuron } from "./neuron.js";
-import { emptyPanel } from "./panels_answers.js";
-import { say } from "./words.js";
+import { requestNumbers } from "./api.js";
+import { HeadView, headViewControls } from "./head_view.js";
+import { checkbox, displayToken, dropdown, element, updateChildren } from "./dom.js";
+import { headButtons, HeadGrid } from "./head_grid.js";
+import { HeatMap } from "./heat_map.js";
+import { NeuronView } from "./neuron_view.js";
+import { emptyPanel } from "./panel_widgets.js";
+import { translate } from "./translations.js";
 
-// Which kind of attention is looked at, where there are several.
+// Selects the kind of attention, where there are several.
 function partPicker(app) {
   const kinds = Object.keys(app.reading.parts);
-  return kinds.length < 2 ? null : choice(say("attention"), kinds.map((name) => [name, say(name)]), app.partName, (part) => {
-    app.note({ part });
-    app.set({ part, lock: [], cell: [], ...app.there(app.state.layer, app.state.heads) });
+  return kinds.length < 2 ? null : dropdown(translate("attention"), kinds.map((name) => [name, translate(name)]), app.partName, (part) => {
+    app.store({ part });
+    app.set({ part, lock: [], cell: [], ...app.availableHeads(app.state.layer, app.state.heads) });
   });
 }
 
-// The layer and its heads, several of them at once.
+// Selects a layer and one or several of its heads.
 export function headPicker(app, several = true) {
-  const bar = make("div", { className: "controls" });
+  const bar = element("div", { className: "controls" });
   const draw = () => {
     const { layer, heads } = app.state;
     const { layers } = app.part;
-    refill(bar, partPicker(app),
-      choice(say("layer"), Object.keys(layers).map((i) => [i, i]), layer, (value) => app.set(app.there(Number(value), heads))),
-      headChips(layers[layer].heads, several ? heads : heads.slice(-1), (head) => app.choose(layer, head, several)));
+    updateChildren(bar, partPicker(app),
+      dropdown(translate("layer"), Object.keys(layers).map((i) => [i, i]), layer, (value) => app.set(app.availableHeads(Number(value), heads))),
+      headButtons(layers[layer].heads, several ? heads : heads.slice(-1), (head) => app.selectHead(layer, head, several)));
   };
   return { bar, draw };
 }
 
-// What a heat-map of the chosen kind of attention is told, besides the weights.
-function sides({ left, right }) {
+// The shape and the tokens of a heat-map.
+function tokenAxes({ left, right }) {
   return { rows: left.tokens.length, columns: right.tokens.length, left: left.tokens, right: right.tokens };
 }
 
 export function headsPanel(app, root) {
-  const told = make("p", { className: "told", role: "status" });
-  const [place, one, bar] = [make("div"), make("div"), make("div", { className: "controls" })];
-  const grid = new Grid(place, (layer, head, several) => app.choose(layer, head, several));
-  root.append(bar, told, make("div", { className: "sides" }, place, one));
-  const heat = new Heat(one);
-  let drawn = null;
+  const status = element("p", { className: "status", role: "status" });
+  const [gridRoot, heatRoot, bar] = [element("div"), element("div"), element("div", { className: "controls" })];
+  const grid = new HeadGrid(gridRoot, (layer, head, several) => app.selectHead(layer, head, several));
+  root.append(bar, status, element("div", { className: "sides" }, gridRoot, heatRoot));
+  const heat = new HeatMap(heatRoot);
+  let shownPart = null;
   return {
     async update(changes) {
       const { heads, thumb } = app.part;
-      const { layer, heads: chosen, lowest } = app.state;
+      const { layer, heads: selected, lowest } = app.state;
       const measured = app.about.measures.filter((name) => name in heads[0].measures);
       const sort = measured.includes(app.state.sort) ? app.state.sort : "layer";
-      const orders = [["layer", say("byLayer")], ...measured.map((name) => [name, say(name)])];
-      refill(bar, partPicker(app), choice(say("sort"), orders, sort, (value) => app.set({ sort: value })),
-        sort === "layer" ? null : tick(say("lowestFirst"), lowest, (on) => app.set({ lowest: on })),
-        make("span", { className: "hint", textContent: say("chooseHeads") }));
-      if (drawn !== app.partName || "sort" in changes || "lowest" in changes) {
-        drawn = app.partName;
+      const orders = [["layer", translate("byLayer")], ...measured.map((name) => [name, translate(name)])];
+      updateChildren(bar, partPicker(app), dropdown(translate("sort"), orders, sort, (value) => app.set({ sort: value })),
+        sort === "layer" ? null : checkbox(translate("lowestFirst"), lowest, (checked) => app.set({ lowest: checked })),
+        element("span", { className: "hint", textContent: translate("chooseHeads") }));
+      if (shownPart !== app.partName || "sort" in changes || "lowest" in changes) {
+        shownPart = app.partName;
         Object.assign(grid, { order: sort, lowest });
-        grid.show({ heads, bytes: await app.pictures(), ...thumb });
+        grid.show({ heads, bytes: await app.fetchThumbnails(), ...thumb });
       }
-      grid.mark(chosen.map((head) => [layer, head]));
-      const { head, measures } = heads.find((each) => each.layer === layer && each.head === chosen.at(-1));
-      const name = say("oneOf", layer, head);
-      told.textContent = `${name}: ${Object.entries(measures).map(([key, value]) => `${say(key)} ${value.toFixed(3)}`).join(", ")}`;
-      heat.show({ weights: await app.head(layer, head), name, ...sides(app.part) });
+      grid.mark(selected.map((head) => [layer, head]));
+      const { head, measures } = heads.find((each) => each.layer === layer && each.head === selected.at(-1));
+      const name = translate("oneOf", layer, head);
+      status.textContent = `${name}: ${Object.entries(measures).map(([key, value]) => `${translate(key)} ${value.toFixed(3)}`).join(", ")}`;
+      heat.show({ weights: await app.fetchHead(layer, head), name, ...tokenAxes(app.part) });
     },
-    found: () => app.part.heads,
+    data: () => app.part.heads,
   };
 }
 
-export function arcsPanel(app, root) {
+export function headViewPanel(app, root) {
   const picker = headPicker(app);
   const { state, reading } = app;
   const second = reading.segments.indexOf(1);
-  const place = make("div");
+  const container = element("div");
   root.append(picker.bar,
-    make("div", { className: "controls" }, ...arcsControls(state, second > 0, (changes) => app.set(changes))), place);
+    element("div", { className: "controls" }, ...headViewControls(state, second > 0, (changes) => app.set(changes))), container);
   const names = ["left", "right"];
-  const arcs = new Arcs(place, (locked) => app.note({ lock: locked ? [names.indexOf(locked.side), locked.place] : [] }));
+  const view = new HeadView(container, (locked) => app.store({ lock: locked ? [names.indexOf(locked.side), locked.position] : [] }));
   return {
     async update() {
       picker.draw();
       const { layer, heads, threshold, hideSpecial, filter, lock } = app.state;
       const { left, right } = app.part;
-      const chosen = [];
-      for (const head of heads) chosen.push({ layer, head, columns: right.tokens.length, weights: await app.head(layer, head) });
-      Object.assign(arcs, { threshold, hideSpecial, filter, locked: lock.length ? { side: names[lock[0]], place: lock[1] } : null });
-      arcs.show({
+      const selected = [];
+      for (const head of heads) selected.push({ layer, head, columns: right.tokens.length, weights: await app.fetchHead(layer, head) });
+      Object.assign(view, { threshold, hideSpecial, filter, locked: lock.length ? { side: names[lock[0]], position: lock[1] } : null });
+      view.show({
         left: left.tokens, right: right.tokens, special: { left: left.special, right: right.special },
-        second: second > 0 ? second : null, heads: chosen,
+        second: second > 0 ? second : null, heads: selected,
       });
     },
-    canvas: () => arcs.picture(),
-    svg: () => arcs.svg(),
+    canvas: () => view.toCanvas(),
+    svg: () => view.svg(),
   };
 }
 
-export function heatPanel(app, root) {
+export function heatMapPanel(app, root) {
   const picker = headPicker(app, false);
-  const flows = Object.keys(app.reading.parts).some((name) => name !== "cross"); // from layer to layer
-  const kinds = [["head", say("oneHead")], ["mean", say("headMean")], ...(flows ? [["rollout", say("rollout")]] : [])];
-  const [place, note] = [make("div"), make("p", { className: "note", textContent: say("rolloutParts") })];
-  root.append(picker.bar, make("div", { className: "controls" },
-    choice(say("show"), kinds, app.state.what, (what) => app.set({ what })),
-    tick(say("logScale"), app.state.log, (log) => app.set({ log }))), note, place);
-  const heat = new Heat(place, (cell) => app.note({ cell: cell ?? [] }));
+  const hasRollout = Object.keys(app.reading.parts).some((name) => name !== "cross"); // it needs self-attention
+  const kinds = [["head", translate("oneHead")], ["mean", translate("headMean")], ...(hasRollout ? [["rollout", translate("rollout")]] : [])];
+  const [container, note] = [element("div"), element("p", { className: "note", textContent: translate("rolloutParts") })];
+  root.append(picker.bar, element("div", { className: "controls" },
+    dropdown(translate("show"), kinds, app.state.what, (what) => app.set({ what })),
+    checkbox(translate("logScale"), app.state.log, (log) => app.set({ log }))), note, container);
+  const heat = new HeatMap(container, (cell) => app.store({ cell: cell ?? [] }));
   return {
     async update() {
       picker.draw();
       const { layer, heads, log, cell } = app.state;
       const [{ reading }, part] = [app.reading, app.partName];
-      const [what, words] = kinds.find(([kind]) => kind === app.state.what) ?? kinds[0];
+      const [what, description] = kinds.find(([kind]) => kind === app.state.what) ?? kinds[0];
       const head = heads.at(-1);
       note.hidden = what !== "rollout" || !["decoder", "cross"].includes(part);
-      const weights = what === "head" ? await app.head(layer, head) : await askNumbers("flow", { reading, part, layer, what });
-      const name = what === "head" ? say("oneOf", layer, head) : `${say("oneLayer", layer)}, ${words}`;
+      const weights = what === "head" ? await app.fetchHead(layer, head) : await requestNumbers("flow", { reading, part, layer, what });
+      const name = what === "head" ? translate("oneOf", layer, head) : `${translate("oneLayer", layer)}, ${description}`;
       Object.assign(heat, { log, cursor: cell.length === 2 ? cell : null, locked: cell.length === 2 });
-      heat.show({ weights, name, ...sides(app.part) });
+      heat.show({ weights, name, ...tokenAxes(app.part) });
     },
     canvas: () => heat.base,
     svg: () => heat.svg(),
-    found: () => ({ name: heat.name, weights: Array.from(heat.weights) }),
+    data: () => ({ name: heat.name, weights: Array.from(heat.weights) }),
   };
 }
 
-export function neuronPanel(app, root) {
+export function neuronViewPanel(app, root) {
   if (!Object.values(app.part.layers)[0].vectors) return emptyPanel(root, "noVectors");
   const picker = headPicker(app, false);
-  const query = make("div", { className: "controls" });
-  const place = make("div");
-  root.append(picker.bar, query, place);
-  const neuron = new Neuron(place);
+  const query = element("div", { className: "controls" });
+  const container = element("div");
+  root.append(picker.bar, query, container);
+  const neuron = new NeuronView(container);
   return {
     async update() {
       picker.draw();
       const { layer, heads } = app.state;
       const [{ left, right, layers, causal }, { reading }, part] = [app.part, app.reading, app.partName];
-      const name = part === "encoder" ? "query" : "position"; // the tokens of a source are not those that are written
+      const name = part === "encoder" ? "query" : "position"; // source and target have tokens of their own
       const row = Math.min(app.state[name] ?? 0, left.tokens.length - 1);
-      refill(query, choice(say("query"), left.tokens.map((token, i) => [i, `${i} ${visible(token)}`]), row,
+      updateChildren(query, dropdown(translate("query"), left.tokens.map((token, i) => [i, `${i} ${displayToken(token)}`]), row,
         (value) => app.set({ [name]: Number(value) })));
       const { size, scale, biased } = layers[layer].vectors;
-      const numbers = await askNumbers("neuron", { reading, part, layer, head: heads.at(-1), row });
+      const numbers = await requestNumbers("neuron", { reading, part, layer, head: heads.at(-1), row });
       const count = right.tokens.length;
-      const [keys, bias] = [size, size + count * size];
+      const biasStart = size + count * size;
       neuron.show({
-        query: numbers.subarray(0, size), keys: numbers.subarray(keys, bias), scale, right: right.tokens, token: left.tokens[row],
-        bias: biased ? numbers.subarray(bias, bias + count) : null, weights: numbers.subarray(bias + count),
+        query: numbers.subarray(0, size), keys: numbers.subarray(size, biasStart), scale, right: right.tokens, token: left.tokens[row],
+        bias: biased ? numbers.subarray(biasStart, biasStart + count) : null, weights: numbers.subarray(biasStart + count),
         hidden: causal ? right.tokens.map((_, j) => j > row) : null,
       });
     },
     canvas: () => neuron.canvas,
     svg: () => neuron.svg(),
-    found: () => ({ token: neuron.data.token, scale: neuron.data.scale, products: Array.from(neuron.found.dots),
-      scores: Array.from(neuron.found.scores), weights: Array.from(neuron.data.weights) }),
+    data: () => ({ token: neuron.data.token, scale: neuron.data.scale, products: Array.from(neuron.result.dots),
+      scores: Array.from(neuron.result.scores), weights: Array.from(neuron.data.weights) }),
   };
 }

@@ -1,10 +1,10 @@
-// What is shown, kept in the page's address: a link holds all of it.
+// The state of the page, kept in its address: a link restores all of it.
 
-export const START = {
+const DEFAULTS = {
   text: "", pair: "", model: 0, view: "heads", language: navigator.language?.startsWith("zh") ? "zh" : "en", theme: "auto",
-  part: "", layer: 0, heads: [0], position: null, query: null, mask: null, // what is looked at
+  part: "", layer: 0, heads: [0], position: null, query: null, mask: null, // what is shown
   sort: "layer", lowest: false, // all heads
-  threshold: 0.02, hideSpecial: false, filter: "all", lock: [], // lines; the locked side (0 or 1) and place
+  threshold: 0.02, hideSpecial: false, filter: "all", lock: [], // lines; the locked side (0 or 1) and position
   what: "head", log: false, cell: [], // the heat-map
   temperature: 1, topK: 0, topP: 1, // predictions and generation
   steps: 20, sample: false, seed: 0, step: 0,
@@ -13,31 +13,31 @@ export const START = {
   other: "", beside: null, // comparing
 };
 
-// What belongs to one text, or to one model: in another it would mean something else.
+// Fields that belong to one text, or to one model: for another they would mean something else.
 const OF_TEXT = ["mask", "target", "lock", "cell", "step"];
 const OF_MODEL = [...OF_TEXT, "position", "query", "kept", "skip", "behind", "here", "there"];
 
-const fresh = (names) => structuredClone(Object.fromEntries(names.map((name) => [name, START[name]])));
-export const forText = () => fresh(OF_TEXT);
-export const forModel = () => fresh(OF_MODEL);
+const defaultsOf = (names) => structuredClone(Object.fromEntries(names.map((name) => [name, DEFAULTS[name]])));
+export const textDefaults = () => defaultsOf(OF_TEXT);
+export const modelDefaults = () => defaultsOf(OF_MODEL);
 
 const isNumbers = (value) => Array.isArray(value) && value.every(Number.isInteger);
 
-// Whether a value of a link can stand where `like` stands; null stands for a whole number that is not given.
-function fits(value, like) {
-  if (like === null) return Number.isInteger(value);
-  if (Array.isArray(like)) return isNumbers(value);
-  return typeof value === typeof like && value !== null && !Array.isArray(value);
+// Whether a value of a link has the type of the default; null is the default of an optional integer.
+function hasTypeOf(value, fallback) {
+  if (fallback === null) return Number.isInteger(value);
+  if (Array.isArray(fallback)) return isNumbers(value);
+  return typeof value === typeof fallback && value !== null && !Array.isArray(value);
 }
 
 export function readState() {
-  const state = structuredClone(START);
+  const state = structuredClone(DEFAULTS);
   for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
     try {
       const value = JSON.parse(text);
-      if (name in START && fits(value, START[name])) state[name] = value;
+      if (name in DEFAULTS && hasTypeOf(value, DEFAULTS[name])) state[name] = value;
     } catch {
-      // a part of the link that cannot be read stays as it was at the start
+      // a part of the link that cannot be parsed keeps its default
     }
   }
   return state;
@@ -45,8 +45,8 @@ export function readState() {
 
 export function writeState(state) {
   const parts = new URLSearchParams();
-  for (const name of Object.keys(START)) {
-    if (JSON.stringify(state[name]) !== JSON.stringify(START[name])) parts.set(name, JSON.stringify(state[name]));
+  for (const name of Object.keys(DEFAULTS)) {
+    if (JSON.stringify(state[name]) !== JSON.stringify(DEFAULTS[name])) parts.set(name, JSON.stringify(state[name]));
   }
   history.replaceState(null, "", `#${parts}`);
 }

@@ -1,6 +1,6 @@
-"""How much of a pre-training step is the model's: a small BERT (4 layers x 256) on plain text, hidden words and pairs.
+"""How much of a pre-training step is the model's: a small BERT (4 layers x 256), masked words and sentence pairs.
 
-python bench/plain_text.py ../shared/data/wikitext-2/wiki.valid.tokens
+python bench/pretraining.py ../shared/data/wikitext-2/wiki.valid.tokens
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ SHAPE = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "
 
 
 def measure(task: Task, rows: list, precision: torch.dtype | None) -> str:
-    """Seconds of the processor for reading all rows, and for making and learning from a batch."""
-    began = time.process_time()
+    """CPU seconds to encode all rows, and to collate and train on a batch."""
+    start = time.process_time()
     batches = Batches(task, rows, max_tokens=TOKENS)
-    encoding = time.process_time() - began
+    encoding = time.process_time() - start
     optimizer = AdamW(task.model.train().parameters(), lr=1e-4)
-    making = learning = 0.0
+    collating = training = 0.0
     tokens = 0
     for number in range(STEPS + 1):
-        began = time.process_time()
-        made = [batches.collate(numbers) for numbers in next(batches)]
-        between = time.process_time()
-        read = take_step(task, task.model, made, optimizer, clip=1.0, precision=precision).tokens
+        start = time.process_time()
+        batch = [batches.collate(numbers) for numbers in next(batches)]
+        collated = time.process_time()
+        trained_tokens = take_step(task, task.model, batch, optimizer, clip=1.0, precision=precision).tokens
         if number:  # the first step warms up
-            making += between - began
-            learning += time.process_time() - between
-            tokens += read
-    whole = making + learning
+            collating += collated - start
+            training += time.process_time() - collated
+            tokens += trained_tokens
+    total = collating + training
     return (
-        f"{sum(batches.lengths) / encoding:>9,.0f} tokens/s encoded once, {1000 * making / STEPS:5.1f} ms to make a "
-        f"batch, {1000 * learning / STEPS:6.1f} ms to learn from it: {learning / whole:.1%} is the model's, "
-        f"{tokens / whole:,.0f} tokens/s"
+        f"{sum(batches.lengths) / encoding:>9,.0f} tokens/s encoded once, {1000 * collating / STEPS:5.1f} ms to "
+        f"collate a batch, {1000 * training / STEPS:6.1f} ms to train: {training / total:.1%} is the model's, "
+        f"{tokens / total:,.0f} tokens/s"
     )
 
 

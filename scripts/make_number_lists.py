@@ -1,8 +1,8 @@
 """Lists of numbers in words, English and Chinese, from short to long: train.tsv and test.tsv.
 
-    python scripts/lists_of_numbers.py runs/lists
+    python scripts/make_number_lists.py runs/lists
 
-Nothing in a list tells what comes next, so that a translator has to remember all of it, or to look back.
+Nothing in a list predicts the next number, so a translator has to remember the list or attend to it.
 """
 
 import random
@@ -16,14 +16,14 @@ PARTS = {"test": 800, "train": 20_000}
 
 
 def main(folder: str) -> None:
-    chance, seen = random.Random(0), set()
+    rng, used = random.Random(0), set()
     Path(folder).mkdir(parents=True, exist_ok=True)
     for part, count in PARTS.items():
         rows = ["source\ttarget"]
         while len(rows) <= count:
-            numbers = tuple(chance.randrange(100) for _ in range(LENGTHS[len(rows) % len(LENGTHS)]))
-            if numbers not in seen:
-                seen.add(numbers)
+            numbers = tuple(rng.randrange(100) for _ in range(LENGTHS[len(rows) % len(LENGTHS)]))
+            if numbers not in used:
+                used.add(numbers)
                 english, chinese = map(number_in_english, numbers), map(number_in_chinese, numbers)
                 rows.append(f"{', '.join(english)}\t{'、'.join(chinese)}")
         Path(folder, f"{part}.tsv").write_text("\n".join([*rows, ""]), encoding="utf-8")

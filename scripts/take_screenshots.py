@@ -1,7 +1,7 @@
-"""Take the pictures of the explorer that the lesson shows, anew: they are as old as the page they were taken of.
+"""Retake the screenshots of the explorer in the lesson, after a change of the page.
 
     glass demo
-    python scripts/pictures.py glass-demo
+    python scripts/take_screenshots.py glass-demo
 
 Needs playwright and Chromium (CHROMIUM names another one), and writes to docs/pictures.
 """
@@ -27,9 +27,9 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs/pictures"
 ENGLISH = {"text": "The cat sat on the mat because it was tired."}
 OTHER = "The dog lay on the floor because it was hot."
 DATE = {"text": "the twenty first of march nineteen eighty four"}
-PANEL, PAGE = (1000, "#panel"), (1180, "body")  # the width of the screen, and what of it is taken
+PANEL, PAGE = (1000, "#panel"), (1180, "body")  # width of the screen, and the captured element
 
-PICTURES: dict[str, tuple[str, str, tuple[int, str], dict[str, Any]]] = {  # name -> model, colours, frame, state
+SCREENSHOTS: dict[str, tuple[str, str, tuple[int, str], dict[str, Any]]] = {  # name -> model, theme, frame, state
     "heads": ("minilm", "light", PAGE, {**ENGLISH, "view": "heads", "layer": 1, "heads": [4]}),
     "arcs": ("minilm", "light", PANEL, {**ENGLISH, "view": "arcs", "layer": 1, "heads": [4, 8], "lock": [0, 8]}),
     "neuron": ("minilm", "dark", PANEL, {**ENGLISH, "view": "neuron", "layer": 1, "heads": [4], "position": 8}),
@@ -53,8 +53,8 @@ PICTURES: dict[str, tuple[str, str, tuple[int, str], dict[str, Any]]] = {  # nam
 }
 
 
-def served(folder: Path, name: str) -> str:
-    """The address of an explorer of a model."""
+def start_explorer(folder: Path, name: str) -> str:
+    """Start an explorer of a model; returns its address."""
     subject = Subject.load(folder)
     subject.name = name
     server = Explorer([subject]).serve()
@@ -63,11 +63,14 @@ def served(folder: Path, name: str) -> str:
 
 
 def main(demo: str) -> None:
-    addresses = {"minilm": served(get_model_path(), "all-MiniLM-L6-v2"), "demo": served(Path(demo), "glass-demo")}
+    addresses = {
+        "minilm": start_explorer(get_model_path(), "all-MiniLM-L6-v2"),
+        "demo": start_explorer(Path(demo), "glass-demo"),
+    }
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        for name, (model, colours, (width, frame), state) in PICTURES.items():
-            page = browser.new_page(viewport={"width": width, "height": 700}, color_scheme=colours)
+        for name, (model, theme, (width, frame), state) in SCREENSHOTS.items():
+            page = browser.new_page(viewport={"width": width, "height": 700}, color_scheme=theme)
             page.goto(f"{addresses[model]}#{urlencode({key: json.dumps(value) for key, value in state.items()})}")
             page.wait_for_selector(f"[data-view={state['view']}]")
             page.wait_for_selector("main[aria-busy=false]")

@@ -1,6 +1,6 @@
-// What the pages say, in English and Chinese.
+// The texts of the pages, in English and Chinese.
 
-const WORDS = {
+const TRANSLATIONS = {
   heads: ["Heads", "注意力头"], head: ["Head {0}", "头 {0}"], layer: ["Layer", "层"],
   oneLayer: ["Layer {0}", "第 {0} 层"], oneOf: ["Layer {0} Head {1}", "第 {0} 层第 {1} 头"], headView: ["Head view", "头视图"],
   heatMap: ["Heat-map", "热力图"], neuronView: ["Neuron view", "神经元视图"], allHeads: ["All heads", "所有头"],
@@ -21,7 +21,7 @@ const WORDS = {
   separator: ["separators / [SEP]", "分隔符 / [SEP]"], previous: ["previous token", "前一词元"],
   next: ["next token", "后一词元"], own: ["itself", "自身"], largest: ["largest weight", "最大权重"],
   keysHelp: ["Arrow keys move, Enter or a click locks, Escape frees.", "方向键移动，回车或点击锁定，Esc 解除。"],
-  fullest: ["The strongest colour is 1.", "最强的颜色表示 1。"], fullestMore: ["The strongest colour is {0} or more.", "最强的颜色表示 {0} 及以上。"],
+  saturation: ["The strongest colour is 1.", "最强的颜色表示 1。"], saturationMore: ["The strongest colour is {0} or more.", "最强的颜色表示 {0} 及以上。"],
   encoder: ["Encoder", "编码器"], decoder: ["Decoder", "解码器"], cross: ["Cross", "交叉"],
   heatOf: ["Attention weights as a heat-map", "注意力权重热力图"],
   arcsOf: ["Attention weights as lines between tokens", "词元之间的注意力连线"],
@@ -35,21 +35,17 @@ const WORDS = {
 const LANGUAGES = ["en", "zh"];
 let language = 0;
 
-export function addWords(more) {
-  Object.assign(WORDS, more);
+export function addTranslations(more) {
+  Object.assign(TRANSLATIONS, more);
 }
 
-export function speak(name) {
+export function setLanguage(name) {
   language = Math.max(0, LANGUAGES.indexOf(name));
   document.documentElement.lang = LANGUAGES[language];
 }
 
-export function spoken() {
-  return LANGUAGES[language];
-}
-
-export function say(key, ...values) {
-  const words = WORDS[key];
-  if (!words) throw new Error(`no words for ${key}`);
-  return words[language].replace(/\{(\d)\}/g, (_, i) => values[i]);
+export function translate(key, ...values) {
+  const texts = TRANSLATIONS[key];
+  if (!texts) throw new Error(`no translation for ${key}`);
+  return texts[language].replace(/\{(\d)\}/g, (_, i) => values[i]);
 }

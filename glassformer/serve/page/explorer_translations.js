@@ -1,8 +1,8 @@
-// The explorer's own words, in English and Chinese.
+// The texts of the explorer, in English and Chinese.
 
-import { addWords } from "./words.js";
+import { addTranslations } from "./translations.js";
 
-addWords({
+addTranslations({
   title: ["Glassformer explorer", "Glassformer 探索器"], predictions: ["Predictions", "预测"], lens: ["Logit lens", "Logit 透镜"],
   whatIf: ["What if", "干预"], attribution: ["Attribution", "归因"], compare: ["Compare", "比较"],
   generation: ["Generation", "生成"], anatomy: ["Architecture", "模型结构"], model: ["Model", "模型"],
@@ -10,9 +10,9 @@ addWords({
   maskIt: ["Hide it behind a mask", "用掩码遮住"], temperature: ["Temperature", "温度"], topK: ["Top-k (0: all)", "Top-k（0 为全部）"],
   topP: ["Top-p", "Top-p"], guess: ["Word", "词"], probability: ["probability", "概率"], value: ["value", "数值"], narrowed: ["after the sliders", "滑块调整后"],
   changed: ["change", "变化"], newWord: ["new", "新出现"], label: ["Label", "标签"],
-  "said-mask": ["What stands at token {0} ({1})", "第 {0} 个词元（{1}）处的词"], "said-next": ["What comes after token {0} ({1})", "第 {0} 个词元（{1}）之后的词"],
+  "predicted-mask": ["What stands at token {0} ({1})", "第 {0} 个词元（{1}）处的词"], "predicted-next": ["What comes after token {0} ({1})", "第 {0} 个词元（{1}）之后的词"],
   noHead: ["This model has no head for words or labels, whose predictions could be shown.", "该模型没有预测词或标签的头，无预测可显示。"],
-  "said-tag": ["The label of token {0} ({1})", "第 {0} 个词元（{1}）的标签"],
+  "predicted-tag": ["The label of token {0} ({1})", "第 {0} 个词元（{1}）的标签"],
   noLens: ["The logit lens needs a model with layers that predicts words.", "Logit 透镜需要能预测词的多层模型。"],
   noVectors: ["The weights of this attention do not come from the product of queries and keys.", "该注意力的权重并非来自查询与键的乘积。"],
   lensNote: ["What the head would say if each layer were the last. It was trained on the last layer only: read earlier rows with care.",
@@ -51,12 +51,12 @@ addWords({
   noDifference: ["Their heads do the same. Give another text to see which of them differ.", "各头的行为相同。请输入另一段文本以查看差异。"],
   noSuchHead: ["There is no {0} here.", "这里没有{0}。"], differ: ["The heads that differ most", "差异最大的头"], steps: ["New tokens", "新词元数"], sample: ["Sample", "随机采样"], seed: ["Seed", "随机种子"],
   write: ["Write", "生成"], play: ["Play", "播放"], pause: ["Pause", "暂停"], back: ["Back", "后退"], forward: ["Forward", "前进"],
-  noWriting: ["This model does not write.", "该模型不能生成文本。"], stoodThere: ["The words that stood there to choose from", "可供选择的词"],
+  noWriting: ["This model does not write.", "该模型不能生成文本。"], alternatives: ["The words that stood there to choose from", "可供选择的词"],
   wroteNothing: ["The model wrote nothing.", "模型什么也没有写。"],
   anatomyNote: ["Every part with its shape, its parameters and their share; open one to see the statistics of its weights.",
     "每个部分的形状、参数量及占比；展开可查看权重的统计。"], shape: ["shape", "形状"], mean: ["mean", "均值"],
   deviation: ["deviation", "标准差"], lowest: ["lowest", "最小"], highest: ["highest", "最大"], shared: ["shared", "共享"],
-  works: ["At work …", "计算中……"], noServer: ["The explorer does not answer: is glass explore still running?", "探索器没有回应：glass explore 还在运行吗？"],
+  busy: ["At work …", "计算中……"], noServer: ["The explorer does not answer: is glass explore still running?", "探索器没有回应：glass explore 还在运行吗？"],
   copyLink: ["Copy link", "复制链接"], copied: ["Copied", "已复制"], tokens: ["Tokens", "词元"], sourceTokens: ["Tokens of the source", "源文本的词元"],
   views: ["Views", "视图"], page: ["Page (HTML)", "网页 (HTML)"],
 });

@@ -1,8 +1,9 @@
-"""kill -9 at 100 random moments of one training run: does it always go on, and end with the same weights?
+"""kill -9 at 100 random moments of one training run: does it always resume, and end with the same weights?
 
-    python bench/kills.py [--kills 100] [--seed 0]
+    python bench/kill_and_resume.py [--kills 100] [--seed 0]
 
-A tiny classifier is trained twice: once left alone, once killed again and again, in steps, in evaluations and in saves.
+A tiny classifier is trained twice: once without interruption, once killed repeatedly, in steps,
+evaluations and saves.
 After every kill each checkpoint that is there is read in full. At the end the weights, the optimizer's averages and the
 log of both runs are compared.
 """
@@ -32,8 +33,8 @@ STEPS = 400
 
 
 def rows(count: int = 64) -> list[dict]:
-    draw = random.Random(1)
-    texts = [" ".join(draw.choices(WORDS, k=draw.randint(2, 12))) for _ in range(count)]
+    rng = random.Random(1)
+    texts = [" ".join(rng.choices(WORDS, k=rng.randint(2, 12))) for _ in range(count)]
     return [{"text": text, "label": int("good" in text or "fine" in text)} for text in texts]
 
 
@@ -46,7 +47,7 @@ def trainer(folder: Path) -> Trainer:
     task = TextClassification(
         BertForSequenceClassification(config), BertTokenizer(vocab=vocabulary, model_max_length=32)
     )
-    how = TrainSettings(
+    settings = TrainSettings(
         output_dir=str(folder),
         max_steps=STEPS,
         tokens_per_batch=64,
@@ -57,11 +58,11 @@ def trainer(folder: Path) -> Trainer:
         logging_steps=5,
         report=False,
     )
-    return Trainer(task, rows(), rows(16), how)
+    return Trainer(task, rows(), rows(16), settings)
 
 
-def live(folder: Path) -> None:
-    """A process of its own that trains until it is killed."""
+def train_until_killed(folder: Path) -> None:
+    """Train in a child process."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     try:
         trainer(folder).train(resume=True)
@@ -69,25 +70,25 @@ def live(folder: Path) -> None:
         os._exit(0)
 
 
-def kill_one(folder: Path, after: float) -> None:
+def train_and_kill(folder: Path, after: float) -> None:
     child = os.fork()
     if child == 0:
-        live(folder)
+        train_until_killed(folder)
     time.sleep(after)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 
 
-def read_everything(folder: Path) -> int:
-    """Load every checkpoint as it would be loaded; the step of the newest."""
-    found = checkpoint.checkpoints_in(folder)
-    for path in found.values():
+def read_checkpoints(folder: Path) -> int:
+    """Load every checkpoint; returns the step of the newest."""
+    checkpoints = checkpoint.checkpoints_in(folder)
+    for path in checkpoints.values():
         checkpoint.read_checkpoint(path)
         glassformer.AutoModelForSequenceClassification.from_pretrained(path)
-    return max(found, default=0)
+    return max(checkpoints, default=0)
 
 
-def differing(one: Trainer, other: Trainer) -> list[str]:
+def differing_tensors(one: Trainer, other: Trainer) -> list[str]:
     mine, theirs = checkpoint.optimizer_tensors(one.optimizer), checkpoint.optimizer_tensors(other.optimizer)
     return checkpoint.differing_weights(one.model, other.model) + [
         name for name in mine if not torch.equal(mine[name], theirs[name])
@@ -102,29 +103,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    draw = random.Random(asked.seed)
+    rng = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        whole = trainer(folder / "whole")
-        whole.train()
+        uninterrupted = trainer(folder / "uninterrupted")
+        uninterrupted.train()
         steps, in_saves = [], 0
-        for _ in range(asked.kills):
-            kill_one(folder / "killed", draw.uniform(0.05, 1.0))
+        for _ in range(arguments.kills):
+            train_and_kill(folder / "killed", rng.uniform(0.05, 1.0))
             in_saves += any("tmp" in path.name for path in (folder / "killed").glob(".*"))
-            steps.append(read_everything(folder / "killed"))
+            steps.append(read_checkpoints(folder / "killed"))
         last = trainer(folder / "killed")
         last.train(resume=True)
         found = {
-            "kills": asked.kills,
-            "of them while a checkpoint was being written": in_saves,
-            "checkpoints that could not be read": 0,  # one would have ended this script
-            "steps that were done after each kill, first and last": [steps[0], steps[-1]],
-            "never back by more than": max(a - b for a, b in zip([0, *steps], steps, strict=False)),
-            "tensors compared": len(whole.model.state_dict()) + len(checkpoint.optimizer_tensors(whole.optimizer)),
-            "tensors that differ": len(differing(whole, last)),
-            "logged losses are equal": losses(folder / "whole") == losses(folder / "killed"),
+            "kills": arguments.kills,
+            "of them during a save": in_saves,
+            "checkpoints that could not be read": 0,  # it would raise
+            "steps after each kill, first and last": [steps[0], steps[-1]],
+            "largest number of steps lost": max(a - b for a, b in zip([0, *steps], steps, strict=False)),
+            "tensors compared": len(uninterrupted.model.state_dict())
+            + len(checkpoint.optimizer_tensors(uninterrupted.optimizer)),
+            "tensors that differ": len(differing_tensors(uninterrupted, last)),
+            "logged losses are equal": losses(folder / "uninterrupted") == losses(folder / "killed"),
             "leftovers": [path.name for path in (folder / "killed").glob(".*")],
         }
     print(json.dumps(found, indent=2))

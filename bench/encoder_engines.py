@@ -1,6 +1,6 @@
-"""The engines that are measured, behind one call: padded ids and mask in, hidden states out.
+"""The encoders that are measured, with one signature: padded ids and mask in, hidden states out.
 
-Each is given the same weights: a checkpoint folder that glassformer wrote.
+All load the same weights: a checkpoint folder that glassformer wrote.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def load_ctranslate2(folder: Path, threads: int) -> Encode:
     encoder = ctranslate2.Encoder(str(converted), device="cpu", intra_threads=threads, compute_type="float32")
 
     def encode(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        rows = [row[: int(seen.sum())].tolist() for row, seen in zip(ids, mask, strict=True)]
+        rows = [row[: int(row_mask.sum())].tolist() for row, row_mask in zip(ids, mask, strict=True)]
         return np.array(encoder.forward_batch(rows).last_hidden_state)
 
     return encode
@@ -157,14 +157,14 @@ def convert_to_ctranslate2(folder: Path, converted: Path) -> None:
         linear(spec.ffn.linear_0, layer.intermediate.dense)
         linear(spec.ffn.linear_1, layer.output.dense)
         norm(spec.ffn.layer_norm, layer.output.LayerNorm)
-    whole = transformer_spec.TransformerEncoderModelSpec(
+    encoder_model = transformer_spec.TransformerEncoderModelSpec(
         encoder, pooling_layer=True, pooling_activation=common_spec.Activation.Tanh
     )
-    linear(whole.pooler_dense, model.pooler.dense)
-    whole.register_vocabulary([f"[{i}]" for i in range(model.config.vocab_size)])
-    whole.config.unk_token = "[0]"
-    whole.config.layer_norm_epsilon = model.config.layer_norm_eps
-    whole.validate()
+    linear(encoder_model.pooler_dense, model.pooler.dense)
+    encoder_model.register_vocabulary([f"[{i}]" for i in range(model.config.vocab_size)])
+    encoder_model.config.unk_token = "[0]"
+    encoder_model.config.layer_norm_epsilon = model.config.layer_norm_eps
+    encoder_model.validate()
     converted.mkdir()
-    whole.save(str(converted))
+    encoder_model.save(str(converted))
     json.loads((converted / "config.json").read_text())
