@@ -40,7 +40,7 @@ class LoadReport:
         return {**vars(self), **known, "error_msgs": []}
 
 
-class Unfilled(TorchFunctionMode):
+class SkipInitialisation(TorchFunctionMode):
     """Build modules without initialising their weights, which a load replaces anyway."""
 
     INITIALISERS = frozenset({"normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_", "trunc_normal_"})

@@ -30,7 +30,7 @@ log = logging.getLogger("glassformer")
 
 def refuse_to_peek(model: Any) -> None:
     """Raise if a model sees the words that it should predict."""
-    if not model.reading_body.is_decoder:
+    if not model.decoding_body.is_decoder:
         raise InputError(f"{type(model).__name__} sees the words it should predict: load it with is_decoder=True")
 
 
@@ -95,7 +95,7 @@ class Generation:
     def make_reader(self, room: int) -> Reader | Rereader | StateReader:
         if not self.job.settings.use_cache:
             return Rereader(self.model, room, dict(self.source))
-        by_state = getattr(self.model.reading_body, "keeps_state", False)
+        by_state = getattr(self.model.decoding_body, "keeps_state", False)
         return (StateReader if by_state else Reader)(self.model, room, dict(self.source))
 
     def steps(self) -> Iterator[list[tuple[int, int]]]:

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ..nn.cache import Cache
 from ..nn.context import Source
 from ..nn.layout import Layout
-from ..nn.mask import hide
+from ..nn.mask import mask_to_bias
 from ..nn.prepared import prepared
 
 LONG = 32  # steps from which on prepared weights pay
@@ -24,7 +24,7 @@ class Reader:
 
     def __init__(self, model, room: int, source: dict[str, Tensor] | None = None):
         self.model = prepared(model) if room >= LONG else model
-        self.body = self.model.reading_body
+        self.body = self.model.decoding_body
         self.room = room  # how many tokens a continuation may add
         self.source = source or {}  # what cross-attention reads
         self.cache: Cache | None = None
@@ -62,7 +62,7 @@ class Reader:
             own = torch.eye(leaves, dtype=torch.bool, device=tokens.device)
             self.seen[:, :, filled : filled + leaves] = own
         seen = None if self.seen is None else self.seen[:, :, : filled + leaves]
-        mask = None if seen is None else hide(~seen, self.model.dtype)[:, None]
+        mask = None if seen is None else mask_to_bias(seen, self.model.dtype)[:, None]
         positions = self.next[:, None].expand(-1, leaves)
         rows = self.body.decode_step(tokens, positions, self.cache, mask, self.source_in_cache())
         self.next = self.next + 1
@@ -74,7 +74,7 @@ class Reader:
         if not self.source:
             return None
         states, real = self.source["encoder_hidden_states"], self.source.get("encoder_attention_mask")
-        mask = None if real is None or bool(real.all()) else hide(~real.bool()[:, None, None], self.model.dtype)
+        mask = None if real is None or bool(real.all()) else mask_to_bias(real[:, None, None], self.model.dtype)
         return Source(None, Layout.full(*states.shape[:2], mask=mask))  # the mask B 1 1 S
 
     def drop_unseen(self) -> int:
@@ -102,7 +102,7 @@ class StateReader:
     """Reads on from the state that a recurrent decoder keeps; every leaf has its own."""
 
     def __init__(self, model, room: int, source: dict[str, Tensor]):
-        self.model, self.body = model, model.reading_body
+        self.model, self.body = model, model.decoding_body
         self.source = source
         self.memory: Tensor | None = None  # B G layers state
         self.states: Tensor | None = None  # B G C: what the head read last
@@ -139,7 +139,7 @@ class Rereader:
 
     def __init__(self, model, room: int, source: dict[str, Tensor] | None = None):
         self.model = model
-        self.body = model.reading_body
+        self.body = model.decoding_body
         self.source = source or {}
         self.texts: list[list[list[int]]] = []  # for every sequence its leaves' tokens
         self.states: Tensor | None = None

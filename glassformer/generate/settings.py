@@ -64,7 +64,7 @@ def settle(
     """What `resolve` does, without a word."""
     settings, sources = merge(model, generation_config, call)
     vocabulary = model.config.vocab_size
-    context = model.reading_body.max_length
+    context = model.decoding_body.max_length
     notes = settle_tokens(settings, sources, vocabulary)
     check_words(settings, vocabulary)
     check_strategy(settings, sources)

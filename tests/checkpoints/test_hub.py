@@ -295,7 +295,7 @@ def test_the_next_mirror_steps_in(hub, monkeypatch, first):
         assert len(bad.requests) == (first != "refuses")  # asked once, not again and again
 
 
-def test_the_error_tells_what_each_mirror_said(hub):
+def test_the_error_reports_the_answer_of_each_mirror(hub):
     dead = unused_url()
     with HubServer(REPOS, fail_with=500) as broken, pytest.raises(HubError) as caught:
         find_folder("org/unknown", files=CONFIG_FILES, endpoint=[dead, broken.url, hub.url])

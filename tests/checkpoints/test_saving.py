@@ -81,7 +81,7 @@ CHANGES = [(old, new) for old in KINDS for new in KINDS if "bin" not in old + ne
 
 
 @pytest.mark.parametrize("old, new", CHANGES)
-def test_killed_at_any_moment_the_folder_holds_one_whole_set(tmp_path, old, new):
+def test_killed_at_any_moment_the_folder_holds_one_complete_set(tmp_path, old, new):
     """A child process dies before every single call that changes the folder; nothing of Python runs after that."""
     old_tensors, new_tensors = some_tensors(1), some_tensors(2)
     changed = []
@@ -185,7 +185,7 @@ for step in range(10**6):
     assert os.listdir(tmp_path) == ["model.safetensors"]
 
 
-def test_a_reader_beside_a_writer_sees_whole_sets(tmp_path):
+def test_a_reader_beside_a_writer_sees_complete_sets(tmp_path):
     def save(step: int) -> None:
         write_weights(tmp_path, {f"t{i}": torch.full((3,), float(step)) for i in range(4)}, max_shard_size=12)
 

@@ -139,7 +139,7 @@ def test_a_first_row_is_recognised(write, content):
 
 
 @pytest.mark.parametrize("content", UNCERTAIN)
-def test_when_nobody_can_tell_the_caller_is_asked(write, content):
+def test_an_ambiguous_separator_must_be_given(write, content):
     name = write("a.tsv", content)
     with pytest.raises(DataError, match=r"^a\.tsv, line 1: is this a header or the first row\? '.*header=True or"):
         list(read_rows(name, on_bad="skip"))

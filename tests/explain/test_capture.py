@@ -77,13 +77,13 @@ def test_queries_and_keys_give_the_weights(architecture, batch):
 @torch.no_grad()
 def test_nothing_else_is_computed(architecture, batch, monkeypatch):
     model = architecture.body(architecture.tiny()).eval()
-    shapes, explicit = [], brick.weigh_explicitly
+    shapes, explicit = [], brick.explicit_attention_weights
 
     def counted(q, *rest):
         shapes.append(tuple(q.shape))
         return explicit(q, *rest)
 
-    monkeypatch.setattr(brick, "weigh_explicitly", counted)
+    monkeypatch.setattr(brick, "explicit_attention_weights", counted)
     with model.capture({1: [3]}):
         model(batch["input_ids"])
     assert [shape[:3] for shape in shapes] == [(4, 1, 9)]

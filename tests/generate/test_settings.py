@@ -38,7 +38,7 @@ def a_model(generation: GenerationConfig | None = None, **fields):
     config.bos_token_id = None
     generation = generation or GenerationConfig.from_model_config(config)
     body = SimpleNamespace(max_length=config.max_position_embeddings)
-    return SimpleNamespace(config=config, generation_config=generation, reading_body=body)
+    return SimpleNamespace(config=config, generation_config=generation, decoding_body=body)
 
 
 def plan(*layers, prompts=(5,), **call):
@@ -518,7 +518,7 @@ def test_the_context_bounds_every_length(caplog):
     assert plan(max_length=100).limits == [CONTEXT]
     assert plan(prompts=[31]).new_tokens == [1]
     model = a_model()
-    model.reading_body.max_length = None  # positions without an end
+    model.decoding_body.max_length = None  # positions without an end
     assert resolve(model, None, {"max_new_tokens": 100}, [50]).new_tokens == [100]
 
 

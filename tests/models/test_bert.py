@@ -32,7 +32,7 @@ def ids() -> torch.Tensor:
 
 
 def test_tree_of_bert_base():
-    model = BertModel.hollow(BertConfig())
+    model = BertModel.without_weights(BertConfig())
     kinds = Counter(type(module).__name__ for module in model.modules())
     assert (kinds["Dropout"], kinds["LayerNorm"], kinds["Linear"], kinds["GELUActivation"]) == (37, 25, 73, 12)
     assert kinds["BertLayer"] == kinds["BertSelfAttention"] == kinds["BertSelfOutput"] == 12
@@ -54,7 +54,7 @@ def test_tree_of_bert_base():
 
 
 def test_bert_large_has_its_published_size():
-    large = BertModel.hollow(
+    large = BertModel.without_weights(
         BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
     )
     assert large.num_parameters() == 335_141_888
@@ -248,13 +248,13 @@ def test_masked_words_bit_for_bit(ids):
         assert torch.equal(mlm.cls.predictions.decoder(transformed), out.logits)
 
 
-def test_labels_on_padding_do_not_count_and_are_said(ids, caplog):
+def test_labels_on_padding_are_ignored_and_reported(ids, caplog):
     mlm = BertForMaskedLM(tiny_bert()).eval()
     mask = torch.tensor([[1, 1, 1, 1, 0, 0, 0], [1] * 7])
     clean = mlm(ids, mask, labels=ids.masked_fill(mask == 0, -100)).loss
     assert not caplog.records
     assert torch.equal(mlm(ids, mask, labels=ids).loss, clean)
-    assert "3 labels stand on padded positions" in caplog.text
+    assert "3 labels of padded positions are ignored" in caplog.text
 
 
 def test_losses_of_the_classifier(ids):

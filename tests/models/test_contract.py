@@ -172,7 +172,7 @@ def test_round_trip_is_bit_for_bit(architecture, batch, tmp_path):
 
 def test_published_size(architecture):
     config, count = architecture.published
-    assert architecture.body.hollow(config).num_parameters() == count
+    assert architecture.body.without_weights(config).num_parameters() == count
 
 
 def test_gradients(architecture, batch):

@@ -188,7 +188,7 @@ def test_weights_that_are_the_embeddings_too_are_not_merged(tmp_path):
     model = glassformer.GPT2LMHeadModel(gpt2())
     add_lora(model, LoraConfig(target_modules=["lm_head"]))
     for keep in (True, False):
-        with pytest.raises(InputError, match="the weights of lm_head are those of the word embeddings too"):
+        with pytest.raises(InputError, match="the weights of lm_head are tied to the word embeddings"):
             merge_lora(model, keep=keep)
 
 
@@ -260,11 +260,11 @@ def test_it_writes_words_with_an_adapter(tmp_path):
     assert torch.equal(written, merge_lora(model).generate(IDS, max_new_tokens=8, do_sample=False, eos_token_id=None))
 
 
-def test_what_is_wrong_is_told(tmp_path, caplog):
+def test_wrong_settings_are_reported(tmp_path, caplog):
     model = glassformer.BertForSequenceClassification(bert())
     with pytest.raises(InputError, match="no linear layer is named 'c_attn'; the names of linear layers end in"):
         add_lora(model, LoraConfig(target_modules=["c_attn"]))
-    with pytest.raises(InputError, match="'query' is a pattern that no layer's whole name matches; in a list it"):
+    with pytest.raises(InputError, match="'query' is a pattern that matches no layer's full name; in a list it"):
         add_lora(model, LoraConfig(target_modules="query"))
     with pytest.raises(InputError, match="has no part 'clasifier', did you mean 'classifier'"):
         add_lora(model, LoraConfig(modules_to_save=["clasifier"]))

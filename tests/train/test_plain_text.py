@@ -352,7 +352,7 @@ def test_every_step_resumes_bit_for_bit(tmp_path, make, buffer):
         assert same(weights(task), weights(whole)), step
 
 
-def test_streaming_reads_every_row_once_in_an_epoch_and_keeps_documents_whole(tmp_path):
+def test_streaming_reads_every_row_once_in_an_epoch_and_never_splits_documents(tmp_path):
     task = masker(tmp_path)
     trainer = Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=4), buffer=3)
     batches = trainer.batches
