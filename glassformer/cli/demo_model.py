@@ -32,9 +32,9 @@ SETTINGS: dict[str, Any] = {
 
 def corpus() -> tuple[list[Pair], list[Pair], list[Pair]]:
     """Pairs to learn from, pairs for validation, and pairs for the final evaluation."""
-    from ..data.number_words import spoken_pairs
+    from ..data.number_words import number_word_pairs
 
-    learnt, held_out = spoken_pairs(MEANINGS, HELD_OUT)
+    learnt, held_out = number_word_pairs(MEANINGS, HELD_OUT)
     return learnt, held_out[:WATCHED], held_out[WATCHED:]
 
 

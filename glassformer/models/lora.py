@@ -24,7 +24,7 @@ from ..checkpoints.weights import open_weights
 from ..errors import ConfigError, InputError, WeightsError, nearest, suggests
 from ..nn.lora import LoraLinear
 from ..registry import head_of
-from ..text.base.encoding_options import check_whole_number, one_of
+from ..text.base.encoding_options import check_choice, check_whole_number
 from .parameters import freeze
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class LoraConfig:
         if self.r is None:
             raise InputError("r must be a whole number of at least 1, got None")
         check_whole_number("r", self.r, 1)
-        one_of("use_rslora", self.use_rslora, (True, False))
+        check_choice("use_rslora", self.use_rslora, (True, False))
         if not isinstance(self.lora_dropout, int | float) or not 0 <= self.lora_dropout < 1:
             raise InputError(f"lora_dropout must be a number from 0 to 1, got {self.lora_dropout!r}")
         if not isinstance(self.lora_alpha, int | float) or isinstance(self.lora_alpha, bool) or self.lora_alpha <= 0:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..nn.loss import IGNORED
-from ..text.base.encoding_options import one_of
+from ..text.base.encoding_options import check_choice
 from .batch import Batch, Example
 from .inputs import Columns, Row
 
@@ -104,7 +104,7 @@ class Objectives:
 
     def loss(self, model: nn.Module, batch: Batch, reduction: str = "sum") -> Tensor:
         """All objectives of a batch as one number: the sum of their means ("mean"), or that times `targets_count`."""
-        one_of("reduction", reduction, ("sum", "mean"))
+        check_choice("reduction", reduction, ("sum", "mean"))
         found = self.objectives(model, batch)
         if reduction == "sum" and len(found) == 1:
             return next(iter(found.values())).total

@@ -14,7 +14,7 @@ from ..checkpoints.pretrained_config import PretrainedConfig
 from ..data.labels import find_label
 from ..errors import InputError, nearest
 from ..nn.loss import summed_label_loss, text_loss
-from ..text.base.encoding_options import one_of
+from ..text.base.encoding_options import check_choice
 from ..text.base.text_inputs import describe
 from .batch import Batch, Example, truncation_note
 from .inputs import Columns, Row
@@ -42,7 +42,7 @@ class TextClassificationOptions(TruncationOptions):
         super().__post_init__()
         if self.top_k not in ("best", None):
             check_at_least("top_k", self.top_k)
-        one_of("function_to_apply", self.function_to_apply, (None, "default", *FUNCTIONS))
+        check_choice("function_to_apply", self.function_to_apply, (None, "default", *FUNCTIONS))
 
 
 class TextClassification(TextTask):

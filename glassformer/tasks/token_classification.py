@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.labels import find_label
 from ..errors import InputError, nearest
 from ..nn.loss import IGNORED, summed_label_loss
-from ..text.base.encoding_options import check_whole_number, one_of
+from ..text.base.encoding_options import check_choice, check_whole_number
 from ..text.base.text_inputs import describe
 from .batch import Batch, Example
 from .inputs import Columns, Row
@@ -34,7 +34,7 @@ class TokenClassificationOptions(TextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("aggregation_strategy", self.aggregation_strategy, STRATEGIES)
+        check_choice("aggregation_strategy", self.aggregation_strategy, STRATEGIES)
         check_bool("is_split_into_words", self.is_split_into_words)
         if self.stride is not None:
             check_whole_number("stride", self.stride, 0)

@@ -52,7 +52,7 @@ def test_fields_are_those_of_the_csv_module(line):
         expected = [row for row in csv.reader(io.StringIO(line, newline=""), strict=True) if row]
     except csv.Error:
         expected = None
-    records = list(tables.fields_of(iter(enumerate(line.split("\n"), start=1)), ",", True, "a.csv"))
+    records = list(tables.split_records(iter(enumerate(line.split("\n"), start=1)), ",", True, "a.csv"))
     got = [fields for _, fields in records]
     assert (None if any(isinstance(fields, DataError) for fields in got) else got) == expected
 

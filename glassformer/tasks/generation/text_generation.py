@@ -16,7 +16,7 @@ from ...generate.conditioning import condition, control_token
 from ...generate.engine import refuse_to_peek
 from ...models.base import PreTrainedModel
 from ...nn.loss import IGNORED, cache_probabilities, sampled_softmax_loss, summed_label_loss, summed_mixture_loss
-from ...text.base.encoding_options import between, check_whole_number
+from ...text.base.encoding_options import check_range, check_whole_number
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, EncodedIds, Example, vectors_at
 from ..inputs import Columns, Row
@@ -48,8 +48,8 @@ class TextGenerationOptions(GenerationTaskOptions, DocumentOptions):
         check_whole_number("context", self.context, 1)
         check_at_least("overlap", self.overlap, 0)
         check_whole_number("sampled_words", self.sampled_words, 2)
-        between("recall", self.recall, 0.0, 1.0)
-        between("recall_sharpness", self.recall_sharpness, 0.0)
+        check_range("recall", self.recall, 0.0, 1.0)
+        check_range("recall_sharpness", self.recall_sharpness, 0.0)
         check_bool("return_full_text", self.return_full_text)
         check_bool("return_tensors", self.return_tensors)
 

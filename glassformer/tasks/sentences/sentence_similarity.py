@@ -13,7 +13,7 @@ from torch import Tensor
 from ...errors import InputError, spelt
 from ...models.base import PreTrainedModel
 from ...nn.contrastive_loss import ranking_loss, same_texts, summed_cosine_loss, triplet_loss
-from ...text.base.encoding_options import one_of
+from ...text.base.encoding_options import check_choice
 from ...text.base.text_inputs import describe
 from ...text.encoding import EncodedRow as Encoded
 from ...text.tokenizer import PreTrainedTokenizer
@@ -40,7 +40,7 @@ class SentenceSimilarityOptions(EmbeddingOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("objective", self.objective, OBJECTIVES)
+        check_choice("objective", self.objective, OBJECTIVES)
         for name in ("full_score", "scale", "margin"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:

@@ -118,7 +118,7 @@ class PretrainedFiles(SpecialTokens):
         }
 
     def _unset_special_tokens(self) -> dict[str, None]:
-        """Special tokens that are unset here, but would have a default if the files said nothing."""
+        """Special tokens that are unset here, but would have a default if the files did not mention them."""
         usual = inspect.signature(type(self).__init__).parameters
         return {name: None for name in NAMES if self._special[name] is None and name in usual and usual[name].default}
 

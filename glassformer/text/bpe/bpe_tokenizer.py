@@ -131,8 +131,8 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
         if name == "unk_token":
             self.__dict__.pop("_engine", None)
 
-    def _plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
-        made = super()._plain(texts, split_special_tokens)
+    def _encode_plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
+        made = super()._encode_plain(texts, split_special_tokens)
         if self._has_every_symbol:
             return made
         unknown = self.unk_token_id
