@@ -70,15 +70,15 @@ def find_positions(wanted: Wanted | None, names: Sequence[str | int], place: str
     """For each column of a row its name and its position in the file; raises for a missing column."""
     if wanted is None:
         return [(name, position) for position, name in enumerate(names)]
-    found = []
+    positions = []
     for name, column in wanted.items():
         if isinstance(column, str) and column in names:
-            found.append((name, names.index(column)))
+            positions.append((name, names.index(column)))
         elif isinstance(column, int) and -len(names) <= column < len(names):
-            found.append((name, column % len(names)))
+            positions.append((name, column % len(names)))
         else:
             raise DataError(f"{place}: {describe_missing_column(column, names)}")
-    return found
+    return positions
 
 
 def select_columns(wanted: Wanted | None, row: Row) -> Row | DataError:
@@ -102,8 +102,8 @@ def usual_names(row: Mapping[Any, Any], columns: Sequence[str]) -> dict[str, str
     wanted = [name for name in ("text", "text_pair") if name in columns]
     if wanted[:1] != ["text"] or not row.keys().isdisjoint(columns):
         return {}
-    found = next((names for names in USUAL if len(names) <= len(wanted) and row.keys() >= {*names}), ())
-    return dict(zip(found, wanted, strict=False))
+    usual = next((names for names in USUAL if len(names) <= len(wanted) and row.keys() >= {*names}), ())
+    return dict(zip(usual, wanted, strict=False))
 
 
 def describe_missing_column(column: str | int, names: Sequence[str | int]) -> str:

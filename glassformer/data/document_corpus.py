@@ -131,16 +131,16 @@ def encode_lines(
     begins: list[np.ndarray] = []
     for block in blocks(kept, BLOCK):
         given = [words_of(text, segmenter) for text in block] if segmenter else block
-        found = tokenizer(
+        encoded = tokenizer(
             given,
             add_special_tokens=False,
             is_split_into_words=segmenter is not None,
             split_special_tokens=split_special_tokens,
             verbose=False,
         )
-        arrays += [np.array(ids, dtype=np.int32) for ids in found["input_ids"]]
+        arrays += [np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]]
         if segmenter is not None:
-            words = [np.array(row.words(), dtype=np.int64) for row in found.encodings]
+            words = [np.array(row.words(), dtype=np.int64) for row in encoded.encodings]
             begins += [np.diff(each, prepend=-1) != 0 for each in words]
     sizes = np.array([len(ids) for ids in arrays], dtype=np.int64)
     owners, sizes = owners[sizes > 0], sizes[sizes > 0]

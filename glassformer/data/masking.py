@@ -79,12 +79,14 @@ def continues_word(vocabulary: Mapping[str, int]) -> np.ndarray:
     >>> continues_word({"play": 0, "##ing": 1}).tolist(), continues_word({"Ġplay": 0, "ing": 1}).tolist()
     ([False, True], [False, True])
     """
-    found = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
+    continues = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
     marks_pieces = any(token.startswith("##") for token in vocabulary)
     marks_spaces = not marks_pieces and any(token.startswith("Ġ") for token in vocabulary)
     for token, number in vocabulary.items():
-        found[number] = token.startswith("##") if marks_pieces else marks_spaces and not token.startswith(("Ġ", "Ċ"))
-    return found
+        continues[number] = (
+            token.startswith("##") if marks_pieces else marks_spaces and not token.startswith(("Ġ", "Ċ"))
+        )
+    return continues
 
 
 def plain_words(vocabulary: Mapping[str, int], special: Collection[int]) -> np.ndarray:

@@ -154,8 +154,8 @@ def unknown_words(text: str) -> list[str]:
     """
     english = {*ONES, *TENS, *ORDINALS, *MONTHS, *"hundred thousand and the of oh twentieth thirtieth".split()}
     chinese = {*DIGITS, *"十百千万年月日"}
-    found = []
+    unknown = []
     for word in text.split():
         letters = [word] if word.isascii() else list(word)
-        found += [letter for letter in letters if letter not in english and letter not in chinese]
-    return found
+        unknown += [letter for letter in letters if letter not in english and letter not in chinese]
+    return unknown

@@ -54,12 +54,12 @@ def find_sources(source: Any, format: str | None, **hub: Any) -> list[Source]:
         hint = nearest(str(format), FORMATS)
         raise InputError(f"format must be one of {', '.join(FORMATS)}, got {describe(format)}{hint}")
     several = isinstance(source, Sequence) and not isinstance(source, str | bytes)
-    found = [each for item in (source if several else [source]) for each in expand(item, format, hub)]
-    if not found:
+    sources = [each for item in (source if several else [source]) for each in expand(item, format, hub)]
+    if not sources:
         raise InputError("rows are read from files, got an empty list of them")
-    if sum(each.path is None for each in found) > 1:
+    if sum(each.path is None for each in sources) > 1:
         raise InputError("standard input ('-') can be read once, and is named more than once")
-    return found
+    return sources
 
 
 def expand(item: Any, format: str | None, hub: dict[str, Any]) -> Iterator[Source]:

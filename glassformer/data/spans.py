@@ -70,9 +70,9 @@ def restore_spans(hidden: Sequence[int], target: Sequence[int], sentinels: Seque
             now = spans.setdefault(token, [])
         elif token != end_id:
             now.append(token)
-    found: list[int] = []
+    restored: list[int] = []
     for token in hidden:
         if token in known and token not in spans:
             raise InputError(f"the target does not contain what sentinel {token} hides")
-        found += spans[token] if token in known else [token] if token != end_id else []
-    return found
+        restored += spans[token] if token in known else [token] if token != end_id else []
+    return restored

@@ -105,10 +105,10 @@ class Objectives:
     def loss(self, model: nn.Module, batch: Batch, reduction: str = "sum") -> Tensor:
         """All objectives of a batch as one number: the sum of their means ("mean"), or that times `targets_count`."""
         check_choice("reduction", reduction, ("sum", "mean"))
-        found = self.objectives(model, batch)
-        if reduction == "sum" and len(found) == 1:
-            return next(iter(found.values())).total
-        mean = combine_objectives(found, batch.counts)
+        sums = self.objectives(model, batch)
+        if reduction == "sum" and len(sums) == 1:
+            return next(iter(sums.values())).total
+        mean = combine_objectives(sums, batch.counts)
         return mean if reduction == "mean" else mean * batch.targets_count
 
     def require_labels(self, batch: Batch) -> None:

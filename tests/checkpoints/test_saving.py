@@ -118,7 +118,7 @@ def test_killed_while_two_old_sets_are_replaced(tmp_path):
             break
 
 
-def test_what_a_dead_save_left_makes_room_before_the_next(tmp_path, monkeypatch):
+def test_files_of_a_killed_save_are_removed_before_the_next(tmp_path, monkeypatch):
     tensors = some_tensors(1)
     write_weights(tmp_path, tensors, max_shard_size=40)
     before = sorted(os.listdir(tmp_path))

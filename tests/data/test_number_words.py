@@ -70,7 +70,7 @@ def test_every_form_of_a_meaning():
     assert forms[1:3] == ["march the third nineteen eighty four", "march third nineteen eighty four"]
 
 
-def test_what_is_judged_is_never_learnt():
+def test_evaluation_meanings_are_never_trained():
     learnt, judged = number_word_pairs(300, 60)
     assert len(judged) == 60
     assert not {pair.meaning for pair in learnt} & {pair.meaning for pair in judged}

@@ -123,7 +123,7 @@ def test_output_copies_and_pickles(model, ids):
         assert torch.equal(again[0], out[0])
 
 
-def test_config_decides_what_comes_back(ids):
+def test_the_config_determines_the_outputs(ids):
     model = BertModel(tiny_bert(output_attentions=True, output_hidden_states=True, return_dict=False)).eval()
     assert [type(part) for part in model(ids)] == [torch.Tensor, torch.Tensor, tuple, tuple]
     assert len(model(ids, output_attentions=False)) == 3
@@ -170,7 +170,7 @@ def test_attention_from_scratch_as_in_the_tutorial(model, ids):
 
 
 @torch.no_grad()
-def test_extended_mask_hides_in_direct_calls(model, ids):
+def test_extended_masks_apply_in_direct_calls(model, ids):
     mask = torch.tensor([[1, 1, 1, 1, 0, 0, 0], [1] * 7])
     extended = model.get_extended_attention_mask(mask, ids.shape)
     assert extended.shape == (2, 1, 1, 7)
@@ -268,7 +268,7 @@ def test_losses_of_the_classifier(ids):
         many(ids, labels=torch.tensor([0, 3]))
 
 
-def test_answers_never_lie_in_the_padding(ids):
+def test_answers_are_never_in_the_padding(ids):
     model = glassformer.BertForQuestionAnswering(tiny_bert()).eval()
     mask = torch.tensor([[1, 1, 0, 0, 0, 0, 0], [1] * 7])
     out = model(ids, mask)
@@ -401,7 +401,7 @@ def test_freezing_and_counting(model):
         glassformer.freeze(model, "encodr")
 
 
-def test_the_callers_config_is_left_alone(ids):
+def test_the_callers_config_is_not_changed(ids):
     config = tiny_bert()
     first, second = BertModel(config).eval(), BertModel(config).eval()
     first.prune_heads({0: [1]})

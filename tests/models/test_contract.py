@@ -87,7 +87,7 @@ def test_heads_equal_the_reference(architecture, batch, tmp_path):
 
 
 @torch.no_grad()
-def test_reads_what_the_reference_writes(architecture, batch, tmp_path):
+def test_reads_files_of_the_reference(architecture, batch, tmp_path):
     transformers = pytest.importorskip("transformers")
     for head in architecture.heads:
         config = getattr(transformers, type(architecture.tiny()).__name__)(**architecture.tiny().to_diff_dict())

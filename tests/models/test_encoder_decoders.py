@@ -81,7 +81,7 @@ def test_explicit_equals_fused(model, batch):
 
 
 @torch.no_grad()
-def test_no_word_sees_what_follows(model, batch):
+def test_no_word_attends_to_later_ones(model, batch):
     seen = model(**batch).logits
     other = {**batch, "decoder_input_ids": batch["decoder_input_ids"].clone()}
     other["decoder_input_ids"][:, 2:] = 7
@@ -165,7 +165,7 @@ def test_greedy_is_the_best_word_each_time(model, batch):
 
 
 @torch.no_grad()
-def test_what_stands_first_can_be_chosen(model, batch):
+def test_the_first_token_can_be_chosen(model, batch):
     said = model.generate(batch["input_ids"][:1], max_new_tokens=2, decoder_start_token_id=7)
     assert said[0, 0] == 7
     begun = torch.tensor([[7, 8]])

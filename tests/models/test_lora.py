@@ -168,7 +168,7 @@ SAVED = {
 
 
 @pytest.mark.parametrize("name", SAVED)
-def test_all_parts_of_a_name_learn_as_with_peft(tmp_path, name):
+def test_modules_to_save_match_as_in_peft(tmp_path, name):
     make, auto, targets, saved = SAVED[name]
     torch.manual_seed(0)
     make().save_pretrained(tmp_path / "base")
@@ -250,7 +250,7 @@ def test_a_layer_whose_tensor_has_no_place_for_an_adapter_is_refused():
         add_lora(fused_bert(dim=1), LoraConfig(target_modules=["query"]))
 
 
-def test_it_writes_words_with_an_adapter(tmp_path):
+def test_a_model_with_an_adapter_generates(tmp_path):
     """Reading word by word goes past modules, and must not go past adapters."""
     torch.manual_seed(0)
     model = glassformer.GPT2LMHeadModel(gpt2(initializer_range=0.2)).eval()

@@ -76,8 +76,8 @@ class GenerationTask(TextTask):
             generation_config=self.default_settings,
             **settings,
         )
-        found = exhaust(generation.steps())
-        sequences = [(each.tokens, each.reason) for each in found.continuations]
+        output = exhaust(generation.steps())
+        sequences = [(each.tokens, each.reason) for each in output.continuations]
         count = len(sequences) // len(batch.examples)
         return [sequences[start : start + count] for start in range(0, len(sequences), count)]
 

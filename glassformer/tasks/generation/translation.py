@@ -50,12 +50,12 @@ class Translation(TextToText):
         return ("bleu", "chrf", "exact_match") if is_installed else ("exact_match",)
 
     def score_texts(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-        found = exact_match(predictions, references)
+        matches = exact_match(predictions, references)
         if "bleu" not in self.metric_names:
-            return found
+            return matches
         options = self.options
         scores = translation_scores(predictions, references, options.bleu_tokenize, options.bleu_lowercase)
-        return {**scores, **found}
+        return {**scores, **matches}
 
     def compute_metrics(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         self.warn_without_spaces(references)

@@ -131,5 +131,5 @@ class PreTraining(MaskedLanguageModeling):
         return ("masked_accuracy", "pair_accuracy", "perplexity")
 
     def mean_metrics(self, means: Mapping[str, float]) -> dict[str, float]:
-        found = {name: means[name] for name in ("masked_accuracy", "pair_accuracy")}
-        return {**found, "perplexity": perplexity(means[MASKED_LM])}
+        accuracies = {name: means[name] for name in ("masked_accuracy", "pair_accuracy")}
+        return {**accuracies, "perplexity": perplexity(means[MASKED_LM])}

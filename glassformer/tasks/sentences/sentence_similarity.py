@@ -98,10 +98,10 @@ class SentenceSimilarity(EmbeddingTask):
             super().check_column(name, value)
 
     def encode_prompted(self, texts: list[str]) -> list[Encoded]:
-        found = super().encode_prompted(texts)
-        if any(each.truncated for each in found):
+        examples = super().encode_prompted(texts)
+        if any(each.truncated for each in examples):
             self.warn_truncated("text", self.limit)
-        return found
+        return examples
 
     def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
         return [self.encode(row) for row in rows]  # a row has several texts, and not one as in EmbeddingTask

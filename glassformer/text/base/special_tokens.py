@@ -160,8 +160,8 @@ class SpecialTokens:
         self._pattern = any_of(self._added_tokens)
 
     def _id_of(self, token: str) -> int:
-        found = self.added_tokens_encoder.get(token)
-        return self.vocab[token] if found is None else found
+        index = self.added_tokens_encoder.get(token)
+        return self.vocab[token] if index is None else index
 
     def _set_special(self, name: str, value: Any) -> None:
         if value is not None:
@@ -257,12 +257,12 @@ class SpecialTokens:
         return self._cut(text, self._pattern)
 
     def _cut(self, text: str, pattern: re.Pattern[str] | None) -> list[tuple[int, int, str | None]]:
-        found = list(pattern.finditer(text)) if pattern else []
-        if not found:
+        matches = list(pattern.finditer(text)) if pattern else []
+        if not matches:
             return [(0, len(text), None)]
         cut: list[tuple[int, int, str | None]] = []
         done = 0
-        for match in found:
+        for match in matches:
             start, end = match.span()
             token = self._added_tokens.get(match.group()) or AddedToken(match.group())
             if start < done or (token.single_word and is_part_of_word(text, start, end)):

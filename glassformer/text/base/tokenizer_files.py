@@ -146,9 +146,9 @@ class PretrainedFiles(SpecialTokens):
             raise TokenizerError(f"{folder} is a file, a tokenizer is saved into a folder")
         folder.mkdir(parents=True, exist_ok=True)
         files = self._vocabulary_files()
-        found = {str(index): token.to_dict() for index, token in self.added_tokens_decoder.items()}
+        added = {str(index): token.to_dict() for index, token in self.added_tokens_decoder.items()}
         files[CONFIG] = to_json(
-            {"added_tokens_decoder": found, **self.init_kwargs, "tokenizer_class": type(self).__name__}
+            {"added_tokens_decoder": added, **self.init_kwargs, "tokenizer_class": type(self).__name__}
         )
         files[SPECIAL] = to_json(self._saved_special_tokens())
         if self.added_tokens_encoder:

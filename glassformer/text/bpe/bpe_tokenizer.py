@@ -146,10 +146,10 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
         offsets: Offsets = []
         words: list[int] = []
         for number, (symbols, origins) in enumerate(self._parts(text)):
-            found = self.merges.tokens(symbols)
-            tokens += found
-            offsets += self._offsets_of(found, origins)
-            words += [number] * len(found)
+            part_tokens = self.merges.tokens(symbols)
+            tokens += part_tokens
+            offsets += self._offsets_of(part_tokens, origins)
+            words += [number] * len(part_tokens)
         return Pieces([self._id_or_unknown(token) for token in tokens], (offsets, words), tokens)
 
     def _offsets_of(self, tokens: list[str], origins: Sequence[int]) -> Offsets:

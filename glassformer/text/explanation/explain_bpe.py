@@ -72,13 +72,13 @@ class PartSteps:
 
 def apply_merge(pieces: Sequence[str], merge: Merge) -> list[str]:
     """The pieces after a merge."""
-    found: list[str] = []
+    merged: list[str] = []
     place = 0
     while place < len(pieces):
         both = tuple(pieces[place : place + 2]) == (merge.left, merge.right)
-        found.append("".join(pieces[place : place + 1 + both]))
+        merged.append("".join(pieces[place : place + 1 + both]))
         place += 1 + both
-    return found
+    return merged
 
 
 def explain_bpe(tokenizer: BpeTokenizer, text: str) -> Explanation:

@@ -174,24 +174,24 @@ def changes(tokenizer: BertTokenizer, source: str, word: Word, before: Word | No
     """The changes of basic tokenization, in words."""
     if not tokenizer.do_basic_tokenize:
         return []
-    found = []
+    steps = []
     if any(is_removed(char) for char in source):
-        found.append("control characters removed")
+        steps.append("control characters removed")
     if tokenizer.do_lower_case and source.lower() != source:
-        found.append("lower-cased")
+        steps.append("lower-cased")
     decomposed = unicodedata.normalize("NFD", source)
     if tokenizer.basic_tokenizer.strip_accents and not word.is_kept:
         if any(unicodedata.category(char) == "Mn" for char in decomposed):
-            found.append("accents stripped")
+            steps.append("accents stripped")
         elif decomposed != source:
-            found.append("decomposed")
+            steps.append("decomposed")
     if tokenizer.tokenize_chinese_chars and len(word.text) == 1 and is_chinese(source[:1]):
-        found.append("Chinese character, a word of its own")
+        steps.append("Chinese character, a word of its own")
     elif is_punctuation(word.text[0]) and len(word.text) == 1:
-        found.append("punctuation, a word of its own")
+        steps.append("punctuation, a word of its own")
     elif cut_beside(word, before) or (after and cut_beside(after[0], word)):
-        found.append("cut at punctuation")
-    return found
+        steps.append("cut at punctuation")
+    return steps
 
 
 def cut_beside(word: Word, before: Word | None) -> bool:
@@ -220,8 +220,8 @@ def report(word: WordSteps) -> list[str]:
     if word.note:
         lines += wrap_lines("           ", word.note)
     pairs = zip(word.tokens, word.ids, word.offsets, strict=True)
-    found = "  ".join(f"{printable(token)} {index} [{a}:{b}]" for token, index, (a, b) in pairs)
-    return lines + wrap_lines("    gives  ", found)
+    result = "  ".join(f"{printable(token)} {index} [{a}:{b}]" for token, index, (a, b) in pairs)
+    return lines + wrap_lines("    gives  ", result)
 
 
 def shorten_list(tried: list[str], most: int = 12) -> list[str]:

@@ -271,14 +271,14 @@ def make_optional_sections(values: Mapping[str, Mapping[str, Any]], where: str) 
     from ...models.lora import LoraConfig
     from ..distill import DistillSettings
 
-    found = {}
+    tables = {}
     for name, section in values.items():
         kind: Any = {"lora": LoraConfig, "distill": DistillSettings}[name]
         refuse(section, kind, f"{where}: [{name}]")
         if name == "distill" and "teacher" not in section:
             raise ConfigError(f"{where} needs distill.teacher, a folder or a hub name")
-        found[name] = kind(**section)
-    return found
+        tables[name] = kind(**section)
+    return tables
 
 
 def is_new(name: Any) -> bool:
