@@ -28,7 +28,7 @@ _HOMES = {  # the classes of the registry come on top
     "text.training.new_tokenizer": "train_tokenizer",
     "nn.quantize": "quantize",
     "nn.multi_head": "ScaledDotProductAttention MultiHeadAttention",
-    "nn.additive": "BahdanauAttention LuongAttention",
+    "nn.rnn_attention": "BahdanauAttention LuongAttention",
     "nn.position": "PositionalEncoding",
     "nn.feedforward": "PositionwiseFeedForward",
     "nn.norm": "LayerNorm",

@@ -111,14 +111,14 @@ from .models.transformer_layers import EncoderLayer as EncoderLayer
 from .models.transformer_layers import TransformerDecoderLayer as TransformerDecoderLayer
 from .models.transformer_layers import TransformerEncoderLayer as TransformerEncoderLayer
 from .models.transformer_tutorial import Transformer as Transformer
-from .nn.additive import BahdanauAttention as BahdanauAttention
-from .nn.additive import LuongAttention as LuongAttention
 from .nn.feedforward import PositionwiseFeedForward as PositionwiseFeedForward
 from .nn.multi_head import MultiHeadAttention as MultiHeadAttention
 from .nn.multi_head import ScaledDotProductAttention as ScaledDotProductAttention
 from .nn.norm import LayerNorm as LayerNorm
 from .nn.position import PositionalEncoding as PositionalEncoding
 from .nn.quantize import quantize as quantize
+from .nn.rnn_attention import BahdanauAttention as BahdanauAttention
+from .nn.rnn_attention import LuongAttention as LuongAttention
 from .tasks.feature_extraction import FeatureExtraction as FeatureExtraction
 from .tasks.generation.summarization import Summarization as Summarization
 from .tasks.generation.text_generation import TextGeneration as TextGeneration

@@ -142,12 +142,12 @@ def model_paths() -> dict[str, str]:
 @cache
 def heads_by_class() -> dict[str, str]:
     """The head of every class in the table."""
-    found: dict[str, str] = {}
+    heads: dict[str, str] = {}
     for head in HEADS:
         for each in ARCHITECTURES.values():
             if head in each.classes:
-                found.setdefault(each.classes[head].rpartition(".")[2], head)
-    return found
+                heads.setdefault(each.classes[head].rpartition(".")[2], head)
+    return heads
 
 
 def head_of(kind: type | str) -> str | None:

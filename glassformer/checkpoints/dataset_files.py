@@ -25,7 +25,7 @@ def find_dataset_files(
     local_files_only: bool = False,
     endpoint: str | Sequence[str] | None = None,
 ) -> dict[str, Path]:
-    """The files of a data set that `path` names, or fits as a pattern: their names there, and where they stand here.
+    """The files of a data set that `path` names, or matches as a pattern: their names there, and their paths here.
 
     The keywords are those of `find_folder`. Offline, a pattern finds what has been fetched before, with a
     warning that the hub may have more.
@@ -47,7 +47,9 @@ def find_dataset_files(
     else:
         folder = fetch(repository, files, revision, cache, token, read_endpoints(endpoint))
     held = held_in(folder)
-    found = choose(files, held, f"the cached copy {folder}")
+    chosen = choose(files, held, f"the cached copy {folder}")
     if only_cache and path not in held:
-        log.warning("%s: %r is answered from the cache alone (%d); the hub may have more", repository, path, len(found))
-    return {file: folder / file for file in found}
+        log.warning(
+            "%s: %r is answered from the cache alone (%d); the hub may have more", repository, path, len(chosen)
+        )
+    return {file: folder / file for file in chosen}

@@ -260,7 +260,7 @@ def clip(text: str, length: int = 80) -> str:
 
 
 def make_folder(path: str | os.PathLike) -> Path:
-    """The folder at `path`, made if it is not there."""
+    """The folder at `path`, created if it does not exist."""
     try:
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)

@@ -78,10 +78,10 @@ def choose(files: Wanted, held: set[str], holder: str) -> list[str]:
         if isinstance(wanted, str):
             chosen += [wanted] if wanted in held else sorted(file for file in held if fits(file, wanted))
             continue
-        found = next((file for file in wanted if file in held), None)
-        if found is None:
+        first = next((file for file in wanted if file in held), None)
+        if first is None:
             raise HubError(f"{holder} lacks {' or '.join(wanted)}; it has {_listed(held)}")
-        chosen.append(found)
+        chosen.append(first)
     if files and not chosen:
         raise HubError(f"{holder} has none of {', '.join(map(str, files))}; it has {_listed(held)}")
     return list(dict.fromkeys(chosen))

@@ -34,10 +34,10 @@ def hint_at_prefix(weights: Weights, keymap: KeyMap) -> str:
     names = weights.names()
     if any(keymap.is_of_body(name) for name in names):
         return ""
-    found = Counter(prefix for name in names if (prefix := prefix_before_body(name, keymap)))
-    if not found:
+    prefixes = Counter(prefix for name in names if (prefix := prefix_before_body(name, keymap)))
+    if not prefixes:
         return ""
-    prefix = found.most_common(1)[0][0]
+    prefix = prefixes.most_common(1)[0][0]
     return (
         f"; its names begin with {prefix!r}, so the model was a part of a larger one when it was saved: save that part "
         f"alone, as in whole.{prefix}save_pretrained(folder), or take {prefix!r} off the names"
@@ -45,7 +45,7 @@ def hint_at_prefix(weights: Weights, keymap: KeyMap) -> str:
 
 
 def prefix_before_body(name: str, keymap: KeyMap) -> str:
-    """What stands before a name of the body: `model.` in `model.embeddings.word_embeddings.weight`."""
+    """The prefix of a name of the body: `model.` in `model.embeddings.word_embeddings.weight`."""
     parts = name.split(".")
     for i in range(1, len(parts)):
         if keymap.is_of_body(".".join(parts[i:])):

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from .conversion import AS_IS, Conversion
 
-BODY = ("embeddings", "encoder", "decoder", "pooler")  # what our bodies are made of; all else is a head
+BODY = ("embeddings", "encoder", "decoder", "pooler")  # parts of our bodies; all else is a head
 
 
 class Source(NamedTuple):
-    """Where one of our weights stands in a file: in one tensor, in a part of one, or in several pieces."""
+    """The location of one of our weights in a file: one tensor, a part of one, or several pieces."""
 
     name: str
     conversion: Conversion = AS_IS
@@ -116,11 +116,11 @@ class Row:
     def conversion(self) -> Conversion:
         return Conversion(self.transpose, self.merge, self.interleaved, self.heads, self.dim, self.shares)
 
-    def source(self, found: re.Match[str], theirs: str, ours: str, part: int) -> Source:
-        """Where a part stands; `theirs` and `ours` are the prefixes of the names on both sides."""
-        first, *others = (theirs + fill_in(name, found) for name in self.file_names)
-        siblings = tuple(ours + fill_in(name, found) for name in self.our_names) if len(self.our_names) > 1 else ()
-        copies = tuple(theirs + fill_in(name, found) for name in self.same_in_file) if self.write_copies else ()
+    def source(self, match: re.Match[str], theirs: str, ours: str, part: int) -> Source:
+        """The location of a part; `theirs` and `ours` are the prefixes of the names on both sides."""
+        first, *others = (theirs + fill_in(name, match) for name in self.file_names)
+        siblings = tuple(ours + fill_in(name, match) for name in self.our_names) if len(self.our_names) > 1 else ()
+        copies = tuple(theirs + fill_in(name, match) for name in self.same_in_file) if self.write_copies else ()
         return Source(first, self.conversion, part, siblings, tuple(others), copies=copies)
 
 
@@ -132,8 +132,8 @@ def pattern_of(name: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def fill_in(name: str, found: re.Match[str]) -> str:
-    for number, value in found.groupdict().items():
+def fill_in(name: str, match: re.Match[str]) -> str:
+    for number, value in match.groupdict().items():
         name = name.replace("*" if number == "leaf" else f"{{{number}}}", value)
     return name
 
@@ -142,7 +142,7 @@ def fill_in(name: str, found: re.Match[str]) -> str:
 class KeyMap:
     """One architecture's table of weight names.
 
-    `prefix` stands before the body's names in the file of a model with a head (``bert.``) and is absent in the file
+    `prefix` precedes the body's names in the file of a model with a head (``bert.``) and is absent in the file
     of the bare body; both load into both. Names without a row are the same on both sides.
 
     >>> table = KeyMap("gpt.", ("wte", "h"), rows=(Row("h.{i}.fc.*", "layer.{i}.dense.*", transpose=True),))
@@ -186,17 +186,17 @@ class KeyMap:
             return {name: Source(file_name)}  # a head's weight
         before = self.prefix if prefixed else ""
         for pattern, is_copy, row in self._readers:
-            found = pattern.fullmatch(inner)
-            if found:
+            match = pattern.fullmatch(inner)
+            if match:
                 sources = [
-                    row.source(found, self.prefix * (inner != name), before, i) for i in range(len(row.our_names))
+                    row.source(match, self.prefix * (inner != name), before, i) for i in range(len(row.our_names))
                 ]
                 if len(row.file_names) == 1:
                     sources = [source._replace(name=file_name, is_copy=is_copy) for source in sources]
                 ours = {
-                    before + fill_in(each, found): source for each, source in zip(row.our_names, sources, strict=True)
+                    before + fill_in(each, match): source for each, source in zip(row.our_names, sources, strict=True)
                 }
-                return ours | {before + fill_in(each, found): sources[0] for each in row.same_in_model}
+                return ours | {before + fill_in(each, match): sources[0] for each in row.same_in_model}
         return {before + inner: Source(file_name)}
 
     def is_of_body(self, file_name: str) -> bool:
@@ -207,19 +207,19 @@ class KeyMap:
         return all(self.part(name) is None for name in self.to_ours(file_name, prefixed=True) or {})
 
     def read(self, file_names: Iterable[str], prefixed: bool) -> tuple[dict[str, Source], list[str]]:
-        """Where each of our weights stands; the second value lists file names that bring one of ours again."""
-        found: dict[str, Source] = {}
+        """The location of each of our weights; the second value lists file names that duplicate one of ours."""
+        sources: dict[str, Source] = {}
         twice: list[str] = []
         for file_name in file_names:
             for name, source in (self.to_ours(file_name, prefixed) or {}).items():
-                first = found.setdefault(name, source)
+                first = sources.setdefault(name, source)
                 if first.file_names == source.file_names or source.is_copy:
                     continue
                 if first.is_copy:
-                    found[name] = source
+                    sources[name] = source
                 elif file_name not in twice:
                     twice.append(file_name)
-        return found, twice
+        return sources, twice
 
     def copies(self, file_names: Iterable[str], sources: Mapping[str, Source], prefixed: bool) -> dict[str, str]:
         """Tensors that repeat one of ours under a second name that the table declares."""
@@ -233,14 +233,14 @@ class KeyMap:
         }
 
     def place(self, name: str, prefixed: bool) -> Source:
-        """Where one of our weights stands in a file: the inverse of `to_ours`."""
+        """The location of one of our weights in a file: the inverse of `to_ours`."""
         before = self.prefix if prefixed else ""
         inner = name.removeprefix(before)
         if bool(before) <= (inner != name):
             for pattern, part, row in self._writers:
-                found = pattern.fullmatch(inner)
-                if found:
-                    return row.source(found, before, before, part)
+                match = pattern.fullmatch(inner)
+                if match:
+                    return row.source(match, before, before, part)
         return Source(name)
 
     def to_file(self, weights: Mapping[str, Tensor], prefixed: bool, config: Any = None) -> dict[str, Tensor]:
@@ -269,8 +269,8 @@ class KeyMap:
         """The part, optional in the body or outside of it, that one of our names belongs to: the files may lack it."""
         inner = name.removeprefix(self.prefix)
         for pattern in self._optional_parts:
-            found = pattern.match(inner)
-            if found:
-                return name[: len(name) - len(inner)] + found.group()
+            match = pattern.match(inner)
+            if match:
+                return name[: len(name) - len(inner)] + match.group()
         first = name.split(".", 1)[0]
         return None if inner != name or first in BODY else first

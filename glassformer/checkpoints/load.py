@@ -25,13 +25,13 @@ log = logging.getLogger("glassformer")
 
 @dataclass
 class LoadReport:
-    """What a load found, kept as `model.load_report`."""
+    """The report of a load, kept as `model.load_report`."""
 
     initialised: list[str] = field(default_factory=list)  # parts that the checkpoint lacks: they are random,
     replaced: list[str] = field(default_factory=list)  # and these of them, which it has in another shape
     unused: list[str] = field(default_factory=list)  # weights of the file that the model has no place for
     tolerated: list[str] = field(default_factory=list)  # weights that the caller allowed to be wrong
-    leftovers: list[str] = field(default_factory=list)  # buffers of old files that nobody needs
+    leftovers: list[str] = field(default_factory=list)  # buffers of old files that are not needed
     notes: list[str] = field(default_factory=list)  # contradictions that change no computation
 
     def as_loading_info(self) -> dict[str, list[str]]:
@@ -40,8 +40,8 @@ class LoadReport:
         return {**vars(self), **known, "error_msgs": []}
 
 
-class Unfilled(TorchFunctionMode):
-    """Build modules without initialising their weights, which a load replaces anyway."""
+class SkipInitialisation(TorchFunctionMode):
+    """Build modules without initialising weights that a load replaces anyway."""
 
     INITIALISERS = frozenset({"normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_", "trunc_normal_"})
 
@@ -138,7 +138,7 @@ def load_weights(
     ignore_mismatched_sizes: bool = False,
     tolerate: Sequence[str] = (),
 ) -> LoadReport:
-    """Assign the weights of a checkpoint to `model`, whose parameters stand on the meta device.
+    """Assign the weights of a checkpoint to `model`, whose parameters are on the meta device.
 
     `tolerate` holds patterns of weights that may be wrong: missing or misshapen ones are left for the caller to
     initialise, as are the parts that the files lack, and values that are not finite are kept.
@@ -217,10 +217,10 @@ def resolve_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     if dtype == "auto":
         return None
     if isinstance(dtype, str):
-        found = getattr(torch, dtype.removeprefix("torch."), None)
-        if not isinstance(found, torch.dtype):
+        resolved = getattr(torch, dtype.removeprefix("torch."), None)
+        if not isinstance(resolved, torch.dtype):
             raise ArgumentError(f"dtype must be a torch type or 'auto', got {dtype!r}")
-        return found
+        return resolved
     return dtype or torch.get_default_dtype()
 
 
@@ -235,8 +235,8 @@ def resolve_device(device_map: Any) -> torch.device | None:
     if isinstance(device, Mapping) or device in ("balanced", "balanced_low_0", "sequential"):
         raise ArgumentError(f"a model is never split over devices; device_map must name one, got {device_map!r}")
     if device == "auto":
-        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        return found or torch.device("cpu")
+        current = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return current or torch.device("cpu")
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:

@@ -1,4 +1,4 @@
-"""Configurations: complete, checked when made and whenever a field is assigned, written as Hugging Face writes them."""
+"""Configurations: complete, checked when built and when a field is assigned, written as Hugging Face writes them."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         self.validate()
 
     def validate(self) -> None:
-        """Check what concerns several fields at once: when the config is made, and when a model is built from it."""
+        """Check constraints between fields: when the config is built, and when a model is built from it."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         name = self.FILE_NAMES.get(name, name)

@@ -1,7 +1,7 @@
 """One pytorch_model.bin: read without ever running what it holds, and written.
 
-A pickle is a program. It is looked through for anything but tensors, then given to torch's restricted unpickler, never
-to the full one. Sizes are held against that of the file before anything is allocated.
+A pickle is a program. It is scanned for anything but tensors, then read by torch's restricted unpickler, never by the
+full one. Sizes are compared with that of the file before anything is allocated.
 """
 
 from __future__ import annotations

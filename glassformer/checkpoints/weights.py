@@ -29,7 +29,7 @@ class Weights:
     """The tensors of one checkpoint, read only when requested.
 
     `files` maps each weight file to its size, `total_bytes` counts the values, `metadata` is that of the files,
-    `prefix` stands before every name in the files and is left out of the names here. A tensor from `read` is mapped: no
+    `prefix` precedes every name in the files and is left out of the names here. A tensor from `read` is mapped: no
     value is read from the disk before it is used, changing it changes neither the file nor another opening of it, and
     it outlives both the file's name and this object.
 
@@ -145,21 +145,21 @@ def _identity(path: Path) -> tuple[int, ...] | None:
 def _open_shards_once(index: Path) -> Weights:
     places = read_weight_map(index)
     parts = []
-    found: dict[str, str] = {}
+    shard_of: dict[str, str] = {}
     for file in dict.fromkeys(places.values()):
         if not (index.parent / file).exists():
             raise DamagedFileError(f"{index} names {clip(file)}, which does not exist in {index.parent}")
         part = _open_file(index.parent / file)
         for name in part.infos:
-            if name in found:
+            if name in shard_of:
                 raise DamagedFileError(
-                    f"{index.parent}: tensor {clip(name)} is in two shards, {found[name]} and {file}"
+                    f"{index.parent}: tensor {clip(name)} is in two shards, {shard_of[name]} and {file}"
                 )
             if places.get(name) != file:
                 raise DamagedFileError(f"{part.path} holds {clip(name)}, which {index.name} does not place there")
-            found[name] = file
+            shard_of[name] = file
         parts.append(part)
     for name, file in places.items():
-        if name not in found:
+        if name not in shard_of:
             raise DamagedFileError(f"{index} places {clip(name)} in {file}, which does not hold it")
     return Weights(parts)

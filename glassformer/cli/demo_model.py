@@ -32,9 +32,9 @@ SETTINGS: dict[str, Any] = {
 
 def corpus() -> tuple[list[Pair], list[Pair], list[Pair]]:
     """Pairs for training, for validation and for the final evaluation."""
-    from ..data.number_words import spoken_pairs
+    from ..data.number_words import number_word_pairs
 
-    train_pairs, held_out = spoken_pairs(TRAINING, HELD_OUT)
+    train_pairs, held_out = number_word_pairs(TRAINING, HELD_OUT)
     return train_pairs, held_out[:VALIDATION], held_out[VALIDATION:]
 
 

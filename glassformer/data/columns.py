@@ -16,7 +16,7 @@ Wanted = dict[str, str | int]  # the name that a task uses -> the file's column,
 TYPES = (str, int, float, bool, list, dict)
 INTEGER = re.compile(r"[+-]?[0-9]+")
 SHOWN_COLUMNS = 20
-# What the files of GLUE, and many others, call two texts or one.
+# Column names of one or two texts in GLUE and many other files.
 USUAL = (
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
@@ -66,31 +66,31 @@ def check_names(checked: Iterable[str], wanted: Wanted | None) -> None:
             raise InputError(f"needed= or types= names {name!r}, which is not among the wanted columns{hint}")
 
 
-def positions_of(wanted: Wanted | None, names: Sequence[str | int], place: str) -> list[tuple[str | int, int]]:
-    """For each column of a row its name there and its position in the file; raises for a column the file has not."""
+def find_positions(wanted: Wanted | None, names: Sequence[str | int], place: str) -> list[tuple[str | int, int]]:
+    """For each column of a row its name and its position in the file; raises for a missing column."""
     if wanted is None:
         return [(name, position) for position, name in enumerate(names)]
-    found = []
+    positions = []
     for name, column in wanted.items():
         if isinstance(column, str) and column in names:
-            found.append((name, names.index(column)))
+            positions.append((name, names.index(column)))
         elif isinstance(column, int) and -len(names) <= column < len(names):
-            found.append((name, column % len(names)))
+            positions.append((name, column % len(names)))
         else:
-            raise DataError(f"{place}: {missing(column, names)}")
-    return found
+            raise DataError(f"{place}: {describe_missing_column(column, names)}")
+    return positions
 
 
-def pick(wanted: Wanted | None, row: Row) -> Row | DataError:
-    """The wanted columns of a row that has names of its own, such as a JSON object."""
+def select_columns(wanted: Wanted | None, row: Row) -> Row | DataError:
+    """The wanted columns of a row with named values, such as a JSON object."""
     if wanted is None:
         return row
-    picked = Row({}, row.file, row.line)
+    selected = Row({}, row.file, row.line)
     for name, column in wanted.items():
         if column not in row:
-            return row.fault(missing(column, list(row)))
-        picked[name] = row[column]
-    return picked
+            return row.fault(describe_missing_column(column, list(row)))
+        selected[name] = row[column]
+    return selected
 
 
 def usual_names(row: Mapping[Any, Any], columns: Sequence[str]) -> dict[str, str]:
@@ -102,11 +102,11 @@ def usual_names(row: Mapping[Any, Any], columns: Sequence[str]) -> dict[str, str
     wanted = [name for name in ("text", "text_pair") if name in columns]
     if wanted[:1] != ["text"] or not row.keys().isdisjoint(columns):
         return {}
-    found = next((names for names in USUAL if len(names) <= len(wanted) and row.keys() >= {*names}), ())
-    return dict(zip(found, wanted, strict=False))
+    usual = next((names for names in USUAL if len(names) <= len(wanted) and row.keys() >= {*names}), ())
+    return dict(zip(usual, wanted, strict=False))
 
 
-def missing(column: str | int, names: Sequence[str | int]) -> str:
+def describe_missing_column(column: str | int, names: Sequence[str | int]) -> str:
     """The part of an error that reports a missing column: what there is, and what may have been meant."""
     if names and all(isinstance(name, int) for name in names):
         here = f"its columns are 0 to {len(names) - 1}" + (", without names" if isinstance(column, str) else "")
@@ -121,24 +121,24 @@ def missing(column: str | int, names: Sequence[str | int]) -> str:
 
 
 def check(row: Row, needed: Iterable[str], types: Mapping[str, type], from_text: bool) -> DataError | None:
-    """Why a row cannot be used, if it cannot; numbers written as text become numbers in it."""
+    """The error of an unusable row, or None; converts numbers that are written as text, in place."""
     for name in {**dict.fromkeys(needed), **types}:
         if name not in row:
             which = f"; say which of them it is: {spelt('column', name, '...', file=row.file)}" if row else ""
-            return row.fault(missing(name, list(row)) + which)
+            return row.fault(describe_missing_column(name, list(row)) + which)
     for name in needed:
         value = row[name]
         if value is None or (isinstance(value, str) and not value.strip()) or value in ([], {}):
             return row.fault(f"{name!r} is empty")
     for name, kind in types.items():
         try:
-            row[name] = number_of(row[name], kind) if from_text else check_type(row[name], kind)
+            row[name] = parse_number(row[name], kind) if from_text else check_type(row[name], kind)
         except ValueError as error:
             return row.fault(f"{name!r} {error}")
     return None
 
 
-def number_of(text: Any, kind: type) -> Any:
+def parse_number(text: Any, kind: type) -> Any:
     """A value of a text file, in which numbers are written as text."""
     if not isinstance(text, str) or kind not in (int, float):
         return check_type(text, kind)
@@ -156,7 +156,7 @@ def number_of(text: Any, kind: type) -> Any:
 
 
 def check_type(value: Any, kind: type) -> Any:
-    """A value of a file that knows types; an integer will do where any number is wanted."""
+    """A value of a file with types; an integer is accepted where a float is wanted."""
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     is_other = not isinstance(value, kind) or (kind is int and isinstance(value, bool))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import DataError
-from .columns import Wanted, positions_of
+from .columns import Wanted, find_positions
 from .file_row import Row, fault_at
-from .lines import lines_of
+from .lines import read_lines
 from .sources import Source
 
 DOCUMENT_START = "-DOCSTART-"  # the line with which CoNLL-2003 begins a document; no sentence
@@ -23,9 +23,9 @@ def read_conll(source: Source, wanted: Wanted | None) -> Iterator[Row | DataErro
     width, first, places = 0, 0, []
     sentence: list[list[str]] = []
     start, fault = 0, None
-    for number, line in lines_of(source):
+    for number, line in read_lines(source):
         if isinstance(line, str) and not line.strip(" \t"):
-            yield from finished(sentence, fault, places, source, start)
+            yield from finish_sentence(sentence, fault, places, source, start)
             sentence, fault = [], None
             continue
         start = start if sentence or fault else number
@@ -35,7 +35,7 @@ def read_conll(source: Source, wanted: Wanted | None) -> Iterator[Row | DataErro
         fields = line.split("\t") if "\t" in line else [field for field in line.split(" ") if field]
         if not width:
             width, first = len(fields), number
-            places = columns_for(wanted, width, f"{source.name}, line {number}")
+            places = resolve_columns(wanted, width, f"{source.name}, line {number}")
         if len(fields) != width:
             plural = "" if len(fields) == 1 else "s"
             fault = fault or fault_at(
@@ -44,21 +44,21 @@ def read_conll(source: Source, wanted: Wanted | None) -> Iterator[Row | DataErro
         elif not all(fields[place] for _, place in places):
             fault = fault or fault_at(source.name, number, f"an empty column in {line!r}")
         sentence.append(fields)
-    yield from finished(sentence, fault, places, source, start)
+    yield from finish_sentence(sentence, fault, places, source, start)
 
 
-def finished(
+def finish_sentence(
     sentence: list[list[str]], fault: DataError | None, places: list[tuple[str, int]], source: Source, start: int
 ) -> Iterator[Row | DataError]:
-    """The row of a sentence that has ended; of one with a fault, the first fault."""
+    """The row of a complete sentence; of one with errors, the first error."""
     if fault is not None:
         yield fault
     elif sentence and [fields[0] for fields in sentence] != [DOCUMENT_START]:
         yield Row({name: [fields[place] for fields in sentence] for name, place in places}, source.name, start)
 
 
-def columns_for(wanted: Wanted | None, width: int, place: str) -> list[tuple[str, int]]:
+def resolve_columns(wanted: Wanted | None, width: int, place: str) -> list[tuple[str, int]]:
     """Which columns become which lists; `tokens` and `tags` are names, all columns have numbers."""
     known = NAMES if width > 1 else {"tokens": 0}
     by_number = {name: known.get(column, column) for name, column in (wanted or known).items()}
-    return positions_of(by_number, range(width), place)
+    return find_positions(by_number, range(width), place)

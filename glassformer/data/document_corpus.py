@@ -1,4 +1,4 @@
-"""Plain text as compact arrays of ids: lines that make documents, and the stretches of them that are learnt from."""
+"""Plain text as compact arrays of ids: the lines of documents, and the blocks of them that a model is trained on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Corpus:
     ids: np.ndarray  # int32: every token
     lines: np.ndarray  # int64: the token that each line begins with, and after the last one the number of tokens
     documents: np.ndarray  # int64: the line that each document begins with, and after the last one the number of lines
-    numbers: np.ndarray  # int64: what each document was called by whoever counted them; one without tokens is left out
+    numbers: np.ndarray  # int64: the caller's number of each document; documents without tokens are left out
     begins: np.ndarray | None = None  # whether a token begins a word; None: the vocabulary decides
 
     @property
@@ -36,18 +36,18 @@ class Corpus:
 
 
 class Piece(NamedTuple):
-    """A stretch of a corpus: what a task reads as one row."""
+    """A block of a corpus, which a task reads as one row."""
 
     corpus: Corpus
     first: int  # token or line, as the task counts
-    last: int  # the one after the stretch
+    last: int  # exclusive
     document: int
     seen: int = 0  # tokens at the beginning that were predicted in the piece before
 
 
 @dataclass(frozen=True)
 class Pieces(Sequence):
-    """The stretches of a corpus, to be read by number like rows."""
+    """The blocks of a corpus, indexed like rows."""
 
     corpus: Corpus
     table: np.ndarray  # int64: first, last, document, seen
@@ -131,16 +131,16 @@ def encode_lines(
     begins: list[np.ndarray] = []
     for block in blocks(kept, BLOCK):
         given = [words_of(text, segmenter) for text in block] if segmenter else block
-        found = tokenizer(
+        encoded = tokenizer(
             given,
             add_special_tokens=False,
             is_split_into_words=segmenter is not None,
             split_special_tokens=split_special_tokens,
             verbose=False,
         )
-        arrays += [np.array(ids, dtype=np.int32) for ids in found["input_ids"]]
+        arrays += [np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]]
         if segmenter is not None:
-            words = [np.array(row.words(), dtype=np.int64) for row in found.encodings]
+            words = [np.array(row.words(), dtype=np.int64) for row in encoded.encodings]
             begins += [np.diff(each, prepend=-1) != 0 for each in words]
     sizes = np.array([len(ids) for ids in arrays], dtype=np.int64)
     owners, sizes = owners[sizes > 0], sizes[sizes > 0]
@@ -160,7 +160,7 @@ def blocks(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 
 def words_of(text: str, segmenter: Segmenter) -> list[str]:
-    """What a segmenter makes of a text, after a look at whether it left anything out."""
+    """The words of a text by a segmenter, after a check that nothing is left out."""
     words = [word for word in segmenter(text) if word.strip()]
     if "".join("".join(words).split()) != "".join(text.split()):
         raise InputError(f"the segmenter made {describe(words)} of {describe(text)}, which is another text")
@@ -168,7 +168,7 @@ def words_of(text: str, segmenter: Segmenter) -> list[str]:
 
 
 def longest_words(words: Iterable[str]) -> Segmenter:
-    """A segmenter that knows some words, and takes the longest one at every place; what it does not know stays single.
+    """A segmenter by longest match in a list of words; unknown characters are words of their own.
 
     >>> longest_words(["北京", "天安门"])("我爱北京天安门")
     ['我', '爱', '北京', '天安门']

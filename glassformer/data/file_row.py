@@ -37,7 +37,7 @@ class Row(dict):
         return type(self)(values, self.file, self.line)
 
     def fault(self, reason: str) -> DataError:
-        """An error that names this row, to be raised by whoever cannot use it."""
+        """An error that names this row, for the caller to raise."""
         return DataError(f"{self.place}: {reason}")
 
 

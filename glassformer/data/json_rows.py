@@ -12,9 +12,9 @@ from typing import Any
 
 from ..errors import DataError
 from ..text.base.text_inputs import describe
-from .columns import Wanted, pick
+from .columns import Wanted, select_columns
 from .file_row import Row, fault_at
-from .lines import document_of, lines_of
+from .lines import read_document, read_lines
 from .sources import Source
 from .squad import questions_of
 
@@ -27,64 +27,65 @@ LIST, DATA, STREAM = (EACH,), ("data", EACH), ()
 
 def read_jsonl(source: Source, wanted: Wanted | None) -> Iterator[Row | DataError]:
     """One object in each line; a line of nothing but white space holds none."""
-    for number, line in lines_of(source):
+    for number, line in read_lines(source):
         if isinstance(line, DataError):
             yield line
         elif line.strip():
             try:
                 value = STRICT.decode(line)
             except (ValueError, RecursionError) as error:
-                yield fault_at(source.name, number, broken(error))
+                yield fault_at(source.name, number, describe_json_error(error))
             else:
-                yield row_of(value, source, number, wanted)
+                yield make_row(value, source, number, wanted)
 
 
 def read_json(source: Source, wanted: Wanted | None) -> Iterator[Row | DataError]:
     """A list of objects, one under the key "data", objects one after the other, or questions as SQuAD has them."""
-    cursor = Cursor(document_of(source), source.name)
-    form = SQUAD if source.format == "squad" else form_of(Cursor(cursor.text, source.name))
-    while cursor.peek():  # once, but for objects one after the other
-        for line, value in elements(cursor, form):
-            if form is SQUAD:
+    cursor = Cursor(read_document(source), source.name)
+    path = SQUAD if source.format == "squad" else detect_row_path(Cursor(cursor.text, source.name))
+    while cursor.next_character():  # once, but for objects one after the other
+        for line, value in values_at(cursor, path):
+            if path is SQUAD:
                 yield from (
-                    pick(wanted, row) if isinstance(row, Row) else row for row in questions_of(value, source, line)
+                    select_columns(wanted, row) if isinstance(row, Row) else row
+                    for row in questions_of(value, source, line)
                 )
             else:
-                yield row_of(value, source, line, wanted)
-        if form is not STREAM and cursor.peek():
+                yield make_row(value, source, line, wanted)
+        if path is not STREAM and cursor.next_character():
             raise cursor.fault("the document has ended, but more follows")
 
 
-def row_of(value: Any, source: Source, line: int, wanted: Wanted | None) -> Row | DataError:
+def make_row(value: Any, source: Source, line: int, wanted: Wanted | None) -> Row | DataError:
     if not isinstance(value, dict):
         return fault_at(source.name, line, f"a row must be an object, got {describe(value)}")
-    return pick(wanted, Row(value, source.name, line))
+    return select_columns(wanted, Row(value, source.name, line))
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are all different; of two values for one key, neither is known to be the one meant."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+def refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are all different; a duplicate key is ambiguous."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands twice")
-    return made
+    return values
 
 
-def no_number(name: str) -> None:
+def refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
-STRICT = json.JSONDecoder(object_pairs_hook=unique, parse_constant=no_number)
+STRICT = json.JSONDecoder(object_pairs_hook=refuse_duplicate_keys, parse_constant=refuse_constant)
 
 
-def broken(error: Exception) -> str:
+def describe_json_error(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"broken JSON ({error.msg.lower()}, column {error.colno})"
     return f"broken JSON ({'nested too deeply' if isinstance(error, RecursionError) else error})"
 
 
 class Cursor:
-    """A place in a JSON text, which moves on by values and by the marks between them."""
+    """A position in a JSON text, for a parser that reads values and the punctuation between them."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file = text, file
@@ -100,84 +101,84 @@ class Cursor:
     def fault(self, reason: str) -> DataError:
         return fault_at(self.file, self.line, reason)
 
-    def peek(self) -> str:
-        """The next character that is no white space; nothing at the end."""
+    def next_character(self) -> str:
+        """Skip white space, and return the next character; an empty string at the end."""
         self.place = SPACE.match(self.text, self.place).end()
         return self.text[self.place : self.place + 1]
 
-    def take(self, marks: str) -> str:
-        """Move on over one of these marks."""
-        mark = self.peek()
+    def expect(self, marks: str) -> str:
+        """Read one of these punctuation marks, or raise."""
+        mark = self.next_character()
         if not mark or mark not in marks:
             raise self.fault(f"broken JSON ({' or '.join(marks)} must stand here, got {mark or 'the end'})")
         self.place += 1
         return mark
 
     def value(self) -> Any:
-        """Move on over a complete value."""
-        self.peek()
+        """Read a complete value."""
+        self.next_character()
         try:
             value, self.place = STRICT.raw_decode(self.text, self.place)
         except json.JSONDecodeError as error:
-            raise fault_at(self.file, error.lineno, broken(error)) from None
+            raise fault_at(self.file, error.lineno, describe_json_error(error)) from None
         except (ValueError, RecursionError) as error:
-            raise self.fault(broken(error)) from None
+            raise self.fault(describe_json_error(error)) from None
         return value
 
     def items(self) -> Iterator[None]:
-        """Stop before each element of a list; whoever iterates moves on over it."""
-        self.take("[")
-        if self.peek() == "]":
-            self.take("]")
+        """Stop before each element of a list; the caller reads it."""
+        self.expect("[")
+        if self.next_character() == "]":
+            self.expect("]")
             return
         yield
-        while self.take(",]") == ",":
+        while self.expect(",]") == ",":
             yield
 
     def members(self) -> Iterator[str]:
-        """Stop before each value of an object, with its key; whoever iterates moves on over it."""
-        self.take("{")
-        if self.peek() == "}":
-            self.take("}")
+        """Stop before each value of an object, with its key; the caller reads it."""
+        self.expect("{")
+        if self.next_character() == "}":
+            self.expect("}")
             return
         while True:
-            if self.peek() != '"':
-                self.take('"')
+            if self.next_character() != '"':
+                self.expect('"')
             key = self.value()
-            self.take(":")
+            self.expect(":")
             yield key
-            if self.take(",}") == "}":
+            if self.expect(",}") == "}":
                 return
 
 
-def elements(cursor: Cursor, path: tuple) -> Iterator[tuple[int, Any]]:
-    """The values at the end of a path, with their lines; what stands beside the path is passed over."""
+def values_at(cursor: Cursor, path: tuple) -> Iterator[tuple[int, Any]]:
+    """The values at a path, with their lines; everything beside the path is skipped."""
     if not path:
-        cursor.peek()
+        cursor.next_character()
         yield cursor.line, cursor.value()
     elif path[0] is EACH:
         for _ in cursor.items():
-            yield from elements(cursor, path[1:])
+            yield from values_at(cursor, path[1:])
     else:
         for key in cursor.members():
             if key == path[0]:
-                yield from elements(cursor, path[1:])
+                yield from values_at(cursor, path[1:])
             else:
                 cursor.value()
 
 
-def form_of(cursor: Cursor) -> tuple:
-    """The path to the rows of a document, recognised by how it begins."""
-    if cursor.peek() not in "[{":  # of the empty text too this holds: it has no rows, but is not broken
-        raise cursor.fault(f"a list of objects or an object must stand here, got {cursor.peek()}")
-    if cursor.peek() != "{":
-        return LIST if cursor.peek() else STREAM
+def detect_row_path(cursor: Cursor) -> tuple:
+    """The path to the rows of a document, detected from its beginning."""
+    if cursor.next_character() not in "[{":  # false for an empty text, which has no rows, but is not broken
+        raise cursor.fault(f"a list of objects or an object must stand here, got {cursor.next_character()}")
+    if cursor.next_character() != "{":
+        return LIST if cursor.next_character() else STREAM
     for key in cursor.members():
-        if key != "data" or cursor.peek() != "[":
+        if key != "data" or cursor.next_character() != "[":
             cursor.value()
             continue
         for _ in cursor.items():
-            if cursor.peek() != "{":
+            if cursor.next_character() != "{":
                 break
             for inner in cursor.members():
                 if inner == "paragraphs":

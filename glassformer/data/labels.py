@@ -1,4 +1,4 @@
-"""The labels of rows: how often each occurs, their numbers for a model, weights that make up for rare ones."""
+"""The labels of rows: their counts, their ids for a model, and class weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import DataError, InputError, spelt, suggests
 from ..text.base.text_inputs import describe
-from .columns import INTEGER, missing
+from .columns import INTEGER, describe_missing_column
 from .file_row import Row
 from .sources import FORMAT_OF, suffix_of
 
@@ -27,17 +27,17 @@ def count_labels(rows: Iterable[Mapping[Any, Any]], column: str | int = "label")
     counts: Counter[str] = Counter()
     for number, row in enumerate(rows, start=1):
         if column not in row:
-            raise fault_in(row, number, missing(column, list(row)) + remedy(column, row))
+            raise row_fault(row, number, describe_missing_column(column, list(row)) + column_hint(column, row))
         value = row[column]
         try:
             counts.update(map(label_name, value) if isinstance(value, list | tuple) else (label_name(value),))
         except ValueError as error:
-            raise fault_in(row, number, f"{column!r} {error}") from None
+            raise row_fault(row, number, f"{column!r} {error}") from None
         if len(counts) > MOST_LABELS:
-            raise fault_in(row, number, f"more than {MOST_LABELS} different values in {column!r}: these are no labels")
+            raise row_fault(row, number, f"more than {MOST_LABELS} different values in {column!r}: these are no labels")
     if not counts:
         raise InputError(f"there are no labels in the column {column!r}, because there are no rows")
-    return {label: counts[label] for label in ordered(counts)}
+    return {label: counts[label] for label in sort_labels(counts)}
 
 
 @suggests
@@ -93,7 +93,7 @@ def find_label(label: Any, numbers: Mapping[str, int]) -> int | None:
     return int(name) if int(name) < len(numbers) else None
 
 
-def remedy(column: str | int, row: Mapping[Any, Any]) -> str:
+def column_hint(column: str | int, row: Mapping[Any, Any]) -> str:
     """A hint at the option that names the column of the labels."""
     if not isinstance(row, Row) or not isinstance(column, str):
         return ""
@@ -103,7 +103,7 @@ def remedy(column: str | int, row: Mapping[Any, Any]) -> str:
     return f"; say which of them it is: {spelt('column', column, '...', file=row.file)}"
 
 
-def ordered(names: Iterable[str]) -> list[str]:
+def sort_labels(names: Iterable[str]) -> list[str]:
     """Names in a stable order: by size if all are integers, else by their characters."""
     names = list(names)
     if all(name.isascii() and name.removeprefix("-").isdigit() for name in names):
@@ -111,5 +111,5 @@ def ordered(names: Iterable[str]) -> list[str]:
     return sorted(names)
 
 
-def fault_in(row: Mapping[Any, Any], number: int, reason: str) -> DataError:
+def row_fault(row: Mapping[Any, Any], number: int, reason: str) -> DataError:
     return row.fault(reason) if isinstance(row, Row) else DataError(f"row {number}: {reason}")

@@ -1,4 +1,4 @@
-"""Which tokens are hidden for a model to guess, and by what: pure functions of ids and of a generator."""
+"""Masking for masked language modeling: pure functions of ids and of a random generator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import InputError
 from ..nn.loss import IGNORED
 
-HIDDEN, REPLACED = 0.8, 0.1  # of the chosen tokens: become the mask, become any word; the rest stays as it is
+MASKED, REPLACED = 0.8, 0.1  # of the chosen tokens: become the mask, become any word; the rest stays as it is
 
 
 def mask_tokens(
@@ -47,16 +47,16 @@ def mask_tokens(
     labels[chosen] = ids[chosen]
     read = ids.copy()
     chance = generator.random(len(chosen))
-    read[chosen[chance < HIDDEN]] = mask_id
-    replaced = chosen[(chance >= HIDDEN) & (chance < HIDDEN + REPLACED)]
+    read[chosen[chance < MASKED]] = mask_id
+    replaced = chosen[(chance >= MASKED) & (chance < MASKED + REPLACED)]
     read[replaced] = words[generator.integers(len(words), size=len(replaced))]
     return read, labels
 
 
 def whole_words(places: np.ndarray, begins: np.ndarray, wanted: int, generator: np.random.Generator) -> np.ndarray:
-    """Places of whole words, about `wanted` of them: a word that would make them too many is passed over.
+    """The positions of whole words, about `wanted` in all: a word that would exceed the number is skipped.
 
-    If every word is longer than what is wanted, the first one sampled is taken.
+    If every word is longer than `wanted`, the first sampled one is taken.
     """
     starts = np.flatnonzero(begins[places] | (np.diff(places, prepend=-2) != 1))
     edges = np.append(starts, len(places))
@@ -79,12 +79,14 @@ def continues_word(vocabulary: Mapping[str, int]) -> np.ndarray:
     >>> continues_word({"play": 0, "##ing": 1}).tolist(), continues_word({"Ġplay": 0, "ing": 1}).tolist()
     ([False, True], [False, True])
     """
-    found = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
+    continues = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
     marks_pieces = any(token.startswith("##") for token in vocabulary)
     marks_spaces = not marks_pieces and any(token.startswith("Ġ") for token in vocabulary)
     for token, number in vocabulary.items():
-        found[number] = token.startswith("##") if marks_pieces else marks_spaces and not token.startswith(("Ġ", "Ċ"))
-    return found
+        continues[number] = (
+            token.startswith("##") if marks_pieces else marks_spaces and not token.startswith(("Ġ", "Ċ"))
+        )
+    return continues
 
 
 def plain_words(vocabulary: Mapping[str, int], special: Collection[int]) -> np.ndarray:

@@ -108,13 +108,13 @@ def meanings(count: int, seed: int) -> Iterator[tuple[int, ...]]:
             year, month = chance.choice(YEARS), chance.randint(1, 12)
             made: tuple[int, ...] = (year, month, chance.randint(1, calendar.monthrange(year, month)[1]))
         else:
-            made = (draw_number(chance),)
+            made = (random_number(chance),)
         if made not in seen:
             seen.add(made)
             yield made
 
 
-def draw_number(chance: random.Random) -> int:
+def random_number(chance: random.Random) -> int:
     """A number of 3 to 6 digits; every other one has many zeros, as the numbers that people say."""
     digits = chance.choice(DIGITS_OF_NUMBERS)
     number = chance.randrange(10 ** (digits - 1), 10**digits)
@@ -137,8 +137,8 @@ def pairs_of(meaning: tuple[int, ...]) -> list[Pair]:
     return [*(Pair(form, chinese, meaning) for form in english), Pair(chinese, english[0], meaning)]
 
 
-def spoken_pairs(count: int, held_out: int, seed: int = 0) -> tuple[list[Pair], list[Pair]]:
-    """Pairs of so many meanings to learn from, and of others, in none of their forms among them, to be judged by."""
+def number_word_pairs(count: int, held_out: int, seed: int = 0) -> tuple[list[Pair], list[Pair]]:
+    """Pairs of so many meanings for training, and of other meanings for evaluation, which never overlap."""
     everything = list(meanings(count + held_out, seed))
     chance = random.Random(seed)
     judged = [chance.choice(pairs_of(meaning)) for meaning in everything[:held_out]]
@@ -154,8 +154,8 @@ def unknown_words(text: str) -> list[str]:
     """
     english = {*ONES, *TENS, *ORDINALS, *MONTHS, *"hundred thousand and the of oh twentieth thirtieth".split()}
     chinese = {*DIGITS, *"十百千万年月日"}
-    found = []
+    unknown = []
     for word in text.split():
         letters = [word] if word.isascii() else list(word)
-        found += [letter for letter in letters if letter not in english and letter not in chinese]
-    return found
+        unknown += [letter for letter in letters if letter not in english and letter not in chinese]
+    return unknown

@@ -1,6 +1,6 @@
-"""Cutting documents into pieces that fit a model, so that nothing is padded and nothing is lost.
+"""Packing documents into blocks that fit a model, so that nothing is padded and nothing is lost.
 
-Every piece is a sequence of its own in the stream: no document sees another one.
+Every block is a sequence of its own in the stream: no document attends to another one.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def pack(bounds: np.ndarray, context: int, overlap: int = 0) -> np.ndarray:
     return np.array(table, dtype=np.int64).reshape(-1, 4)
 
 
-def chop(bounds: np.ndarray, size: int) -> np.ndarray:
+def split_into_blocks(bounds: np.ndarray, size: int) -> np.ndarray:
     """Pieces of at most `size` tokens, each token in exactly one. The columns are first, last, document, 0.
 
-    >>> chop(np.array([0, 5, 6]), 3).tolist()
+    >>> split_into_blocks(np.array([0, 5, 6]), 3).tolist()
     [[0, 3, 0, 0], [3, 5, 0, 0], [5, 6, 1, 0]]
     """
     if size < 1:

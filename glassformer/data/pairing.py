@@ -1,4 +1,4 @@
-"""Pairs of texts for a model to judge: does the second follow the first, or are the two in the right order?"""
+"""Pairs of texts for pre-training: next-sentence prediction and sentence order."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def split_sentences(text: str) -> list[str]:
 def gather_sentences(corpus: Corpus, limit: int) -> np.ndarray:
     """Neighbouring sentences (the lines of a corpus) that together fill `limit` tokens, and never cross a document.
 
-    A stretch has two sentences or more where the document allows it, even if they are longer than `limit`: pairs are
-    cut to it later. The columns are first line, last line (the one after), document, 0.
+    A group has two sentences or more where the document allows it, even if they are longer than `limit`: pairs are
+    truncated later. The columns are first line, last line (the one after), document, 0.
     """
     if limit < 2:
         raise InputError(f"a pair needs at least two tokens, got {limit}")
@@ -49,9 +49,9 @@ def gather_sentences(corpus: Corpus, limit: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two stretches of a corpus, as tokens, and the label."""
+    """Two segments of a corpus, as tokens, and the label."""
 
-    first: np.ndarray  # places of tokens
+    first: np.ndarray  # indices of tokens
     second: np.ndarray
     label: int
 
@@ -66,46 +66,48 @@ def next_sentence_pair(
     cut = first + 1 + int(generator.integers(max(last - first - 1, 1))) if last - first > 1 else last
     others = len(corpus.documents) - 1
     follows = last - first > 1 and (others < 2 or generator.random() < 0.5)
-    begin = places(corpus, first, cut)
+    begin = token_indices(corpus, first, cut)
     if follows:
-        return shortened(begin, places(corpus, cut, last), FOLLOWS, limit, generator)
+        return truncate_pair(begin, token_indices(corpus, cut, last), FOLLOWS, limit, generator)
     if others < 2:
         raise InputError("a pair needs two sentences, or a second document to take one from; the text has neither")
     other = int(generator.integers(others - 1))
     other += other >= document
     lines = range(int(corpus.documents[other]), int(corpus.documents[other + 1]))
     start = lines.start + int(generator.integers(len(lines)))
-    most = (len(places(corpus, cut, last)) or len(begin)) + len(begin)
+    most = (len(token_indices(corpus, cut, last)) or len(begin)) + len(begin)
     wanted = max(min(most, limit) - len(begin), 1)
     stop = start + 1
     while stop < lines.stop and corpus.lines[stop] - corpus.lines[start] < wanted:
         stop += 1
-    second = places(corpus, start, stop)
-    return shortened(begin, second if most > limit else second[:wanted], OTHER, limit, generator)
+    second = token_indices(corpus, start, stop)
+    return truncate_pair(begin, second if most > limit else second[:wanted], OTHER, limit, generator)
 
 
 def sentence_order_pair(
     corpus: Corpus, first: int, last: int, document: int, limit: int, generator: np.random.Generator
 ) -> Pair:
-    """Two neighbouring stretches, half of the time the second one first; at most `limit` tokens."""
+    """Two neighbouring segments, half of the time the second one first; at most `limit` tokens."""
     if last - first > 1:
         cut = first + 1 + int(generator.integers(last - first - 1))
-        one, two = places(corpus, first, cut), places(corpus, cut, last)
+        one, two = token_indices(corpus, first, cut), token_indices(corpus, cut, last)
     else:  # one sentence alone is cut in the middle
-        tokens = places(corpus, first, last)
+        tokens = token_indices(corpus, first, last)
         if len(tokens) < 2:
             raise InputError("a sentence of one token has no order; join it with its neighbours in one document")
         one, two = tokens[: len(tokens) // 2], tokens[len(tokens) // 2 :]
-    pair = shortened(one, two, IN_ORDER, limit, generator)
+    pair = truncate_pair(one, two, IN_ORDER, limit, generator)
     return Pair(pair.second, pair.first, SWAPPED) if generator.random() < 0.5 else pair
 
 
-def places(corpus: Corpus, first: int, last: int) -> np.ndarray:
-    """The tokens of some lines, by their places in the corpus."""
+def token_indices(corpus: Corpus, first: int, last: int) -> np.ndarray:
+    """The indices of the tokens of some lines."""
     return np.arange(corpus.lines[first], corpus.lines[last])
 
 
-def shortened(first: np.ndarray, second: np.ndarray, label: int, limit: int, generator: np.random.Generator) -> Pair:
+def truncate_pair(
+    first: np.ndarray, second: np.ndarray, label: int, limit: int, generator: np.random.Generator
+) -> Pair:
     """A pair of at most `limit` tokens: the longer one loses tokens first, at its beginning or at its end by chance."""
     sizes = [len(first), len(second)]
     excess = sum(sizes) - limit

@@ -46,7 +46,7 @@ class ParallelRows(FilteredRows):
     needed: tuple[str, ...]
     on_bad: str
 
-    def found(self) -> Iterator[Row | DataError]:
+    def rows_or_errors(self) -> Iterator[Row | DataError]:
         readers = [iter(rows) for rows in self.columns.values()]
         last: list[Row] = []
         while True:
@@ -55,8 +55,8 @@ class ParallelRows(FilteredRows):
                 break
             last = beside
             texts = zip(self.columns, (row["text"] for row in beside), strict=True)
-            made = Row(texts, beside[0].file, beside[0].line)
-            yield check(made, self.needed, {}, from_text=True) or made
+            row = Row(texts, beside[0].file, beside[0].line)
+            yield check(row, self.needed, {}, from_text=True) or row
         longer = next((row for row in beside if row is not None), None)
         if longer is not None:
             ended = last[beside.index(None)]

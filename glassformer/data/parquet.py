@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import DataError, InputError
-from .columns import Wanted, positions_of
+from .columns import Wanted, find_positions
 from .file_row import Row
 from .sources import Source
 
@@ -32,7 +32,7 @@ def read_parquet(source: Source, wanted: Wanted | None) -> Iterator[Row | DataEr
     try:
         with pyarrow.parquet.ParquetFile(source.path) as file:
             names = file.schema_arrow.names
-            places = positions_of(wanted, names, source.name)
+            places = find_positions(wanted, names, source.name)
             taken = [names[position] for _, position in places]
             for batch in file.iter_batches(BATCH, columns=list(dict.fromkeys(taken))):
                 for values in batch.to_pylist():

@@ -1,4 +1,4 @@
-"""`read_rows`: rows from files of any kind, one at a time, and what becomes of the bad ones.
+"""`read_rows`: rows from files of any kind, one at a time, and the handling of bad ones.
 
 txt      one text in each line: `text`
 csv tsv  tables. In csv a field may be quoted, in tsv a quote is a character like any other. Columns without a header
@@ -24,11 +24,11 @@ from typing import Literal
 
 from ..errors import DataError, InputError, spelt, suggests
 from ..text.base.text_inputs import describe
-from .columns import Wanted, check, check_names, pick, read_needed, read_types, read_wanted
+from .columns import Wanted, check, check_names, read_needed, read_types, read_wanted, select_columns
 from .conll import read_conll
 from .file_row import Row, Skipped
 from .json_rows import read_json, read_jsonl
-from .lines import lines_of
+from .lines import read_lines
 from .parquet import read_parquet
 from .sources import Source, find_sources
 from .tables import Table, read_table
@@ -99,7 +99,7 @@ def read_rows(
 
 
 class FilteredRows:
-    """Rows among which are bad ones: these are raised, or left out, counted and reported."""
+    """Rows of which bad ones are raised, or skipped, counted and reported."""
 
     on_bad: str
 
@@ -107,15 +107,15 @@ class FilteredRows:
         self.skipped = Skipped()
         self._reported = 0
 
-    def found(self) -> Iterator[Row | DataError]:
-        """Every row, or in its place why it cannot be used."""
-        raise NotImplementedError(f"{type(self).__name__} does not define what it reads")
+    def rows_or_errors(self) -> Iterator[Row | DataError]:
+        """Every row, or in its place the error of an unusable one."""
+        raise NotImplementedError(f"{type(self).__name__} must define rows_or_errors")
 
     def __iter__(self) -> Iterator[Row]:
         skipped = self.skipped = Skipped()
         good = 0
         try:
-            for row in self.found():
+            for row in self.rows_or_errors():
                 if not isinstance(row, DataError):
                     good += 1
                     yield row
@@ -152,7 +152,7 @@ class Rows(FilteredRows):
         self._began = True
         return super().__iter__()
 
-    def found(self) -> Iterator[Row | DataError]:
+    def rows_or_errors(self) -> Iterator[Row | DataError]:
         for source in self.sources:
             for row in rows_and_faults(source, self.wanted, self.table):
                 yield row if isinstance(row, DataError) else self._check(row, source) or row
@@ -179,11 +179,11 @@ def rows_and_faults(source: Source, wanted: Wanted | None, table: Table) -> Iter
 
 def read_txt(source: Source, wanted: Wanted | None) -> Iterator[Row | DataError]:
     """One text in each line, an empty one too."""
-    for number, line in lines_of(source):
+    for number, line in read_lines(source):
         if number == 1 and isinstance(line, str) and is_object(line):
             message = "%s begins with a JSON object and is read as plain text; %s reads its columns"
             log.warning(message, source.name, spelt("reading", "format", "jsonl"))
-        yield line if isinstance(line, DataError) else pick(wanted, Row({"text": line}, source.name, number))
+        yield line if isinstance(line, DataError) else select_columns(wanted, Row({"text": line}, source.name, number))
 
 
 def is_object(line: str) -> bool:

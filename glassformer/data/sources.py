@@ -1,4 +1,4 @@
-"""What a caller names -> files to read: a file, a folder, a pattern, standard input, a data set of a hub, or a list."""
+"""Resolves a caller's source to files: a file, a folder, a pattern, standard input, a data set of a hub, or a list."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DATASET = re.compile(
 
 @dataclass(frozen=True)
 class Source:
-    """One file: how errors call it, where it stands (None is standard input), and how it is read."""
+    """One file: its name in errors, its path (None is standard input), and its format."""
 
     name: str
     path: Path | None
@@ -54,12 +54,12 @@ def find_sources(source: Any, format: str | None, **hub: Any) -> list[Source]:
         hint = nearest(str(format), FORMATS)
         raise InputError(f"format must be one of {', '.join(FORMATS)}, got {describe(format)}{hint}")
     several = isinstance(source, Sequence) and not isinstance(source, str | bytes)
-    found = [each for item in (source if several else [source]) for each in expand(item, format, hub)]
-    if not found:
+    sources = [each for item in (source if several else [source]) for each in expand(item, format, hub)]
+    if not sources:
         raise InputError("rows are read from files, got an empty list of them")
-    if sum(each.path is None for each in found) > 1:
+    if sum(each.path is None for each in sources) > 1:
         raise InputError("standard input ('-') can be read once, and is named more than once")
-    return found
+    return sources
 
 
 def expand(item: Any, format: str | None, hub: dict[str, Any]) -> Iterator[Source]:
@@ -69,40 +69,42 @@ def expand(item: Any, format: str | None, hub: dict[str, Any]) -> Iterator[Sourc
     if name == "-":
         yield standard_input(format)
     elif name.startswith("hf://"):
-        yield from files_of_hub(name, format, hub)
+        yield from hub_files(name, format, hub)
     elif "://" in name:
         raise InputError(f"{name!r} cannot be read: of addresses only hf://datasets/OWNER/NAME/PATH is; fetch it first")
     else:
-        yield from files_here(name, format)
+        yield from local_files(name, format)
 
 
 def standard_input(format: str | None) -> Source:
     if format is None:
-        raise InputError(f"standard input has no suffix: say {spelt('reading', 'format', '...')}, {one_of_formats()}")
+        raise InputError(f"standard input has no suffix: say {spelt('reading', 'format', '...')}, {list_formats()}")
     if format == "parquet":
         raise InputError("parquet cannot be read from standard input; name a file")
     return Source("standard input", None, format)
 
 
-def files_here(name: str, format: str | None) -> Iterator[Source]:
+def local_files(name: str, format: str | None) -> Iterator[Source]:
     path = Path(name).expanduser()
     try:
         if path.is_dir():
-            yield from files_of_folder(path, format)
+            yield from folder_files(path, format)
         elif path.exists():  # not is_file: a named pipe will do
-            yield source_of(str(path), path, format)
+            yield make_source(str(path), path, format)
         elif glob.has_magic(name):
             matches = sorted(match for match in glob.glob(str(path), recursive=True) if not os.path.isdir(match))
             if not matches:
                 raise InputError(f"no file matches {name!r}")
-            yield from of_one_format([source_of(match, Path(match), format) for match in matches], f"pattern {name!r}")
+            yield from check_one_format(
+                [make_source(match, Path(match), format) for match in matches], f"pattern {name!r}"
+            )
         else:
-            raise InputError(f"there is no file {name!r}{near(path)}")
+            raise InputError(f"there is no file {name!r}{similar_files_hint(path)}")
     except OSError as error:
         raise InputError(f"{name!r} cannot be read: {reason_of(error)}") from None
 
 
-def near(path: Path) -> str:
+def similar_files_hint(path: Path) -> str:
     """A hint at files of a similar name beside a missing one."""
     try:
         beside = sorted(entry.name for entry in path.absolute().parent.iterdir())
@@ -112,7 +114,7 @@ def near(path: Path) -> str:
     return f" (near it: {', '.join(map(repr, close))})" if close else ""
 
 
-def files_of_folder(folder: Path, format: str | None) -> list[Source]:
+def folder_files(folder: Path, format: str | None) -> list[Source]:
     """The data files right in a folder, which must be of one format; with `format`, every file that is not hidden."""
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
     if format is None:
@@ -120,12 +122,12 @@ def files_of_folder(folder: Path, format: str | None) -> list[Source]:
     if not names:
         what = "files" if format else f"files that end in {', '.join(FORMAT_OF)}, or these and {PACKED}"
         raise InputError(f"the folder {str(folder)!r} holds no {what}")
-    sources = [source_of(str(folder / name), folder / name, format) for name in names]
-    return of_one_format(sources, f"folder {str(folder)!r}", f", perhaps by a pattern: {str(folder / '*.csv')!r}")
+    sources = [make_source(str(folder / name), folder / name, format) for name in names]
+    return check_one_format(sources, f"folder {str(folder)!r}", f", perhaps by a pattern: {str(folder / '*.csv')!r}")
 
 
-def of_one_format(sources: list[Source], what: str, hint: str = "") -> list[Source]:
-    """Refuse files of which it is not clear that all are meant."""
+def check_one_format(sources: list[Source], what: str, hint: str = "") -> list[Source]:
+    """Refuse files of several formats, which are not all meant."""
     other = next((each for each in sources if each.format != sources[0].format), None)
     if other:
         names = " and ".join(repr(os.path.basename(each.name)) for each in (sources[0], other))
@@ -133,20 +135,20 @@ def of_one_format(sources: list[Source], what: str, hint: str = "") -> list[Sour
     return sources
 
 
-def source_of(name: str, path: Path, format: str | None) -> Source:
+def make_source(name: str, path: Path, format: str | None) -> Source:
     """One file with its format, that of the suffix unless it is given."""
     is_packed = name.lower().endswith(PACKED)
     format = format or FORMAT_OF.get(suffix_of(name))
     if format is None:
         raise InputError(
-            f"the suffix of {name!r} stands for no format: say {spelt('reading', 'format', '...')}, {one_of_formats()}"
+            f"the suffix of {name!r} stands for no format: say {spelt('reading', 'format', '...')}, {list_formats()}"
         )
     if format == "parquet" and is_packed:
         raise DataError(f"{name} is packed; parquet files pack their columns themselves and are read as they are")
     return Source(name, path, format, is_packed)
 
 
-def one_of_formats() -> str:
+def list_formats() -> str:
     return f"one of {', '.join(FORMATS)}"
 
 
@@ -155,7 +157,7 @@ def suffix_of(name: str) -> str:
     return Path(name.lower().removesuffix(PACKED)).suffix
 
 
-def files_of_hub(address: str, format: str | None, hub: dict[str, Any]) -> Iterator[Source]:
+def hub_files(address: str, format: str | None, hub: dict[str, Any]) -> Iterator[Source]:
     """The files of a data set, fetched first: hf://datasets/OWNER/NAME/PATH or hf://datasets/OWNER/NAME@REVISION/PATH.
 
     The path may be a pattern such as data/train-*.parquet.
@@ -169,4 +171,4 @@ def files_of_hub(address: str, format: str | None, hub: dict[str, Any]) -> Itera
     revision = parts["revision"] and unquote(parts["revision"])
     base = address.removesuffix(parts["path"])
     for file, path in find_dataset_files(parts["name"], parts["path"], revision=revision, **hub).items():
-        yield source_of(base + file, path, format)
+        yield make_source(base + file, path, format)

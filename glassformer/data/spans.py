@@ -1,4 +1,4 @@
-"""Span corruption, as T5 learns from plain text: some spans are hidden behind sentinels, the target holds them."""
+"""Span corruption, the pre-training of T5: sentinels replace some spans, and the target holds these."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def corrupt_spans(
     fraction: float = 0.15,
     mean_length: float = 3.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hide `fraction` of the tokens in spans of `mean_length` on average; the input and the target of a seq2seq model.
+    """Mask `fraction` of the tokens in spans of `mean_length` on average; the input and the target of a seq2seq model.
 
-    Every span is replaced by a sentinel of its own; the target is every sentinel with what it hides, one sentinel more
-    and the end. Both end in `end_id`. At least one span is hidden, and two spans never touch.
+    Every span is replaced by a sentinel of its own; the target is every sentinel with its span, one more sentinel and
+    the end. Both end in `end_id`. At least one span is masked, and two spans are never adjacent.
 
     >>> hidden, target = corrupt_spans(np.arange(10, 20), np.random.default_rng(1), sentinels=[99, 98, 97], end_id=1)
     >>> hidden.tolist(), target.tolist()
@@ -36,8 +36,8 @@ def corrupt_spans(
     spans = min(max(round(hidden / mean_length), 1), hidden, count - hidden)
     if spans >= len(sentinels):
         raise InputError(f"{spans} spans need {spans + 1} sentinels, got {len(sentinels)}; cut the text into pieces")
-    lengths = parts(hidden, spans, generator)
-    gaps = parts(count - hidden, spans, generator)  # what stands before each span: never nothing
+    lengths = random_partition(hidden, spans, generator)
+    gaps = random_partition(count - hidden, spans, generator)  # what stands before each span: never nothing
     text: list[int] = []
     target: list[int] = []
     place = 0
@@ -48,10 +48,10 @@ def corrupt_spans(
     return np.array([*text, end_id]), np.array([*target, sentinels[spans], end_id])
 
 
-def parts(total: int, count: int, generator: np.random.Generator) -> list[int]:
-    """`total` cut into `count` parts of at least one, every way as likely as any other.
+def random_partition(total: int, count: int, generator: np.random.Generator) -> list[int]:
+    """`total` as a sum of `count` numbers of at least one, uniformly sampled.
 
-    >>> sum(parts(10, 3, np.random.default_rng(0)))
+    >>> sum(random_partition(10, 3, np.random.default_rng(0)))
     10
     """
     cuts = np.sort(generator.permutation(total - 1)[: count - 1]) + 1
@@ -70,9 +70,9 @@ def restore_spans(hidden: Sequence[int], target: Sequence[int], sentinels: Seque
             now = spans.setdefault(token, [])
         elif token != end_id:
             now.append(token)
-    found: list[int] = []
+    restored: list[int] = []
     for token in hidden:
         if token in known and token not in spans:
             raise InputError(f"the target does not contain what sentinel {token} hides")
-        found += spans[token] if token in known else [token] if token != end_id else []
-    return found
+        restored += spans[token] if token in known else [token] if token != end_id else []
+    return restored

@@ -19,36 +19,36 @@ def questions_of(paragraph: Any, source: Source, line: int) -> Iterator[Row | Da
     has the line of its paragraph.
     """
     try:
-        context = part_of(paragraph, "context", str, "a paragraph")
-        questions = part_of(paragraph, "qas", list, "a paragraph")
+        context = get_typed(paragraph, "context", str, "a paragraph")
+        questions = get_typed(paragraph, "qas", list, "a paragraph")
     except ValueError as error:
         yield fault_at(source.name, line, str(error))
         return
     for number, question in enumerate(questions):
         try:
-            yield Row(columns_of(question, context), source.name, line)
+            yield Row(question_columns(question, context), source.name, line)
         except ValueError as error:
             known_as = question.get("id", number) if isinstance(question, dict) else number
             yield fault_at(source.name, line, f"question {known_as!r}: {error}")
 
 
-def columns_of(question: Any, context: str) -> dict[str, Any]:
-    text = part_of(question, "question", str, "it")
-    answers = part_of(question, "answers", list, "it") if question.get("answers") is not None else []
+def question_columns(question: Any, context: str) -> dict[str, Any]:
+    text = get_typed(question, "question", str, "it")
+    answers = get_typed(question, "answers", list, "it") if question.get("answers") is not None else []
     return {
         "id": question.get("id"),
         "question": text,
         "context": context,
         "answers": {
-            "text": [part_of(answer, "text", str, "an answer") for answer in answers],
-            "answer_start": [part_of(answer, "answer_start", int, "an answer") for answer in answers],
+            "text": [get_typed(answer, "text", str, "an answer") for answer in answers],
+            "answer_start": [get_typed(answer, "answer_start", int, "an answer") for answer in answers],
         },
-        "is_impossible": part_of(question, "is_impossible", bool, "it") if "is_impossible" in question else False,
+        "is_impossible": get_typed(question, "is_impossible", bool, "it") if "is_impossible" in question else False,
     }
 
 
-def part_of(value: Any, key: str, kind: type, owner: str) -> Any:
-    """What stands under a key, which must be there and of this type."""
+def get_typed(value: Any, key: str, kind: type, owner: str) -> Any:
+    """The value of a key, which must exist and be of this type."""
     if not isinstance(value, dict):
         raise ValueError(f"{owner} must be an object, got {describe(value)}")
     if key not in value:

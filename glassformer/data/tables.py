@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from ..errors import DataError, InputError, spelt
 from ..text.base.text_inputs import describe
-from .columns import Wanted, positions_of
+from .columns import Wanted, find_positions
 from .file_row import Row, fault_at
-from .lines import LONGEST_LINE, Line, lines_of
+from .lines import LONGEST_LINE, Line, read_lines
 from .sources import Source
 
 Record = tuple[int, list[str] | DataError]  # the number of its first line, and its fields or why there are none
@@ -51,7 +51,7 @@ def read_table(source: Source, wanted: Wanted | None, table: Table) -> Iterator[
     is_csv = source.format == "csv"
     delimiter = table.delimiter or ("," if is_csv else "\t")
     quotes = is_csv if table.quotes is None else table.quotes
-    records = fields_of(lines_of(source), delimiter, quotes, source.name)
+    records = split_records(read_lines(source), delimiter, quotes, source.name)
 
     start = list(itertools.islice(records, 2 if table.header is None else 1))
     if not start:
@@ -60,14 +60,14 @@ def read_table(source: Source, wanted: Wanted | None, table: Table) -> Iterator[
     if table.header is not False and has_header(start, table.header, wanted, source.name):
         line, fields = start.pop(0)
         names = names_in(fields, source.name, line)
-        places = positions_of(wanted, names, f"{source.name}, line {line}")
+        places = find_positions(wanted, names, f"{source.name}, line {line}")
     for number, fields in itertools.chain(start, records):
         if isinstance(fields, DataError):
             yield fields
             continue
         if names is None:
             line, names = number, range(len(fields))
-            places = positions_of(wanted, names, f"{source.name}, line {line}")
+            places = find_positions(wanted, names, f"{source.name}, line {line}")
         if len(fields) == len(names):
             yield Row({name: fields[position] for name, position in places}, source.name, number)
         else:
@@ -78,18 +78,20 @@ def read_table(source: Source, wanted: Wanted | None, table: Table) -> Iterator[
 # --- fields -----------------------------------------------------------------------------------------------------------
 
 
-def fields_of(lines: Iterator[Line], delimiter: str, quotes: bool, file: str) -> Iterator[Record]:
+def split_records(lines: Iterator[Line], delimiter: str, quotes: bool, file: str) -> Iterator[Record]:
     """Lines cut at the delimiters. An empty line holds no record."""
     for number, line in lines:
         if isinstance(line, DataError):
             yield number, line
         elif quotes and QUOTE in line:
-            yield number, quoted_fields(number, line, lines, delimiter, file)
+            yield number, parse_quoted_fields(number, line, lines, delimiter, file)
         elif line:
             yield number, line.split(delimiter)
 
 
-def quoted_fields(number: int, line: str, lines: Iterator[Line], delimiter: str, file: str) -> list[str] | DataError:
+def parse_quoted_fields(
+    number: int, line: str, lines: Iterator[Line], delimiter: str, file: str
+) -> list[str] | DataError:
     """The fields of a record in which quotes stand: a quoted field may hold delimiters, doubled quotes, line breaks."""
     fields: list[str] = []
     here, place = number, 0  # the line that is being read, and the place in it
@@ -115,7 +117,7 @@ def quoted_fields(number: int, line: str, lines: Iterator[Line], delimiter: str,
                 return line
             if line is None or length > LONGEST_LINE:
                 return fault_at(
-                    file, opened, f"the quote of field {len(fields) + 1} is never closed{plain(opened, here)}"
+                    file, opened, f"the quote of field {len(fields) + 1} is never closed{quote_hint(opened, here)}"
                 )
             place = 0
         fields.append("".join(parts) + line[place:end])
@@ -123,11 +125,13 @@ def quoted_fields(number: int, line: str, lines: Iterator[Line], delimiter: str,
         if place == len(line):
             return fields
         if not line.startswith(delimiter, place):
-            return fault_at(file, opened, f"field {len(fields)} goes on behind its closing quote{plain(opened, here)}")
+            return fault_at(
+                file, opened, f"field {len(fields)} goes on behind its closing quote{quote_hint(opened, here)}"
+            )
         place += len(delimiter)
 
 
-def plain(opened: int, here: int) -> str:
+def quote_hint(opened: int, here: int) -> str:
     read = f" (lines {opened} to {here} were read)" if here > opened else ""
     return f"{read}; with {spelt('reading', 'quotes', False)} a quote is a plain character"
 

@@ -14,7 +14,12 @@ from ..errors import InputError
 from ..generate.prompts import encode_prompt
 from ..models import auto
 from ..models.base import PreTrainedModel
-from ..models.heads import ForNextSentencePrediction, ForSequenceClassification, ForTokenClassification, LastTokenModel
+from ..models.heads import (
+    ForNextSentencePrediction,
+    ForSequenceClassification,
+    ForTokenClassification,
+    LastTokenClassifier,
+)
 from ..models.outputs import BodyOutput
 from ..registry import ARCHITECTURES, BODY, architecture_with, head_of
 from ..tasks.generation.text_to_text import TextToText
@@ -86,7 +91,7 @@ class Subject:
             return "mask" if self.task is None and not self.is_decoder else "next"
         if isinstance(self.model, ForTokenClassification):
             return "tag"
-        labels = (ForSequenceClassification, LastTokenModel, ForNextSentencePrediction)
+        labels = (ForSequenceClassification, LastTokenClassifier, ForNextSentencePrediction)
         return "label" if isinstance(self.model, labels) else "none"
 
     @property
@@ -171,7 +176,7 @@ class Subject:
     @torch.no_grad()
     def run(self, reading: Reading) -> Reading:
         """Run the model, and keep the inputs of every attention, from which the weights of any head can be computed."""
-        limit = self.model.reading_body.max_length
+        limit = self.model.decoding_body.max_length
         if limit is not None and len(reading) > limit:
             raise InputError(f"the text has {len(reading)} tokens, and this model reads at most {limit}: shorten it")
         by_module = {
@@ -201,7 +206,7 @@ class Subject:
 
     def finish(self, states: Tensor) -> Tensor:
         """The input of the head if these vectors come from the last layer."""
-        return self.model.reading_body.stack.finish(states)
+        return self.model.decoding_body.stack.finish(states)
 
     def fresh_copy(self, reading: Reading) -> Reading:
         """The same ids, without results."""
@@ -241,7 +246,7 @@ class Subject:
         """B L"""
         if isinstance(self.model, ForNextSentencePrediction):
             return self.model.cls(body.pooled)
-        if not isinstance(self.model, LastTokenModel):
+        if not isinstance(self.model, LastTokenClassifier):
             return self.model.text_logits(body)
         pads = self.model.config.pad_token_id is not None
         ids = torch.tensor([reading.ids], device=self.model.device).expand(body.layout.batch, -1)

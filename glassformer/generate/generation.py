@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 def require_decoder(model: Any) -> None:
     """Refuse a model that is not causal."""
-    if not model.reading_body.is_decoder:
+    if not model.decoding_body.is_decoder:
         raise InputError(f"{type(model).__name__} sees the words it should predict: load it with is_decoder=True")
 
 
@@ -108,7 +108,7 @@ class Generation:
     def make_runner(self, max_steps: int) -> Runner:
         if not self.request.settings.use_cache:
             return UncachedRunner(self.model, max_steps, dict(self.source))
-        is_recurrent = getattr(self.model.reading_body, "keeps_state", False)
+        is_recurrent = getattr(self.model.decoding_body, "keeps_state", False)
         return (RecurrentRunner if is_recurrent else CachedRunner)(self.model, max_steps, dict(self.source))
 
     def steps(self) -> Search:

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ..nn.cache import Cache
 from ..nn.context import Source
 from ..nn.layout import Layout
-from ..nn.mask import hide
+from ..nn.mask import mask_to_bias
 from ..nn.prepared import prepared
 from .request import GenerationRequest
 
@@ -27,7 +27,7 @@ class CachedRunner:
 
     def __init__(self, model, max_steps: int, source: dict[str, Tensor] | None = None):
         self.model = prepared(model) if max_steps >= PREPARE_FROM_STEPS else model
-        self.body = self.model.reading_body
+        self.body = self.model.decoding_body
         self.max_steps = max_steps
         self.source = source or {}  # what cross-attention reads
         self.cache: Cache | None = None
@@ -61,7 +61,7 @@ class CachedRunner:
             own = torch.eye(branches, dtype=torch.bool, device=tokens.device)
             self.visible[:, :, filled : filled + branches] = own
         visible = None if self.visible is None else self.visible[:, :, : filled + branches]
-        mask = None if visible is None else hide(~visible, self.model.dtype)[:, None]
+        mask = None if visible is None else mask_to_bias(visible, self.model.dtype)[:, None]
         positions = self.next_position[:, None].expand(-1, branches)
         rows = self.body.decode_step(tokens, positions, self.cache, mask, self.cached_source())
         self.next_position = self.next_position + 1
@@ -73,7 +73,7 @@ class CachedRunner:
         if not self.source:
             return None
         states, real = self.source["encoder_hidden_states"], self.source.get("encoder_attention_mask")
-        mask = None if real is None or bool(real.all()) else hide(~real.bool()[:, None, None], self.model.dtype)
+        mask = None if real is None or bool(real.all()) else mask_to_bias(real[:, None, None], self.model.dtype)
         return Source(None, Layout.full(*states.shape[:2], mask=mask))  # the mask B 1 1 S
 
     def compact_cache(self) -> int:
@@ -101,7 +101,7 @@ class RecurrentRunner:
     """For a recurrent decoder, whose state takes the place of the cache; every branch has its own."""
 
     def __init__(self, model, max_steps: int, source: dict[str, Tensor]):
-        self.model, self.body = model, model.reading_body
+        self.model, self.body = model, model.decoding_body
         self.source = source
         self.memory: Tensor | None = None  # B G layers state
         self.states: Tensor | None = None  # B G C: the last hidden states that the head scored
@@ -134,7 +134,7 @@ class UncachedRunner:
 
     def __init__(self, model, max_steps: int, source: dict[str, Tensor] | None = None):
         self.model = model
-        self.body = model.reading_body
+        self.body = model.decoding_body
         self.source = source or {}
         self.sequences: list[list[list[int]]] = []  # the tokens of each sequence's branches
         self.states: Tensor | None = None

@@ -48,7 +48,7 @@ def resolve(
     """
     settings, sources = merge(model, generation_config, call)
     vocab_size = model.config.vocab_size
-    context_length = model.reading_body.max_length
+    context_length = model.decoding_body.max_length
     warnings = check_token_ids(settings, sources, vocab_size)
     check_word_lists(settings, vocab_size)
     check_strategy(settings, sources)

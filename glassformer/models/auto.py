@@ -1,4 +1,4 @@
-"""The Auto classes: a folder's own config says which architecture it is."""
+"""The Auto classes: the config of a checkpoint determines the architecture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HUB_ARGUMENTS = ("cache_dir", "revision", "token", "local_files_only", "endpoint
 
 
 class AutoConfig:
-    """Reads any configuration that glassformer knows."""
+    """Reads the configuration of any supported architecture."""
 
     @classmethod
     def from_pretrained(cls, name_or_path: str | Path, **arguments: Any) -> PretrainedConfig:
@@ -48,7 +48,7 @@ def config_class(model_type: Any, path: str | Path = CONFIG_FILE) -> type[Pretra
 
 
 class AutoBase:
-    """Makes a model of the class that an architecture has for one head."""
+    """Builds models of the class that an architecture has for one head."""
 
     head: ClassVar[str]
 
@@ -86,7 +86,7 @@ class AutoBase:
 
     @classmethod
     def with_adapter(cls, folder: Path, arguments: dict[str, Any]) -> PreTrainedModel:
-        """The model that an adapter stands on, and the adapter; a config.json beside it tells the labels."""
+        """The base model of an adapter with the adapter; a config.json in its folder holds the labels."""
         base = read_adapter_config(folder).base_model_name_or_path
         if base is None:
             raise ConfigError(f"{folder} holds an adapter that does not name its model; load that, then load_lora")
@@ -143,4 +143,4 @@ class AutoModelForSeq2SeqLM(AutoBase):
     head = "seq2seq-lm"
 
 
-AUTO_CLASSES = {kind.head: kind for kind in AutoBase.__subclasses__()}  # what loads or makes a model with a head
+AUTO_CLASSES = {kind.head: kind for kind in AutoBase.__subclasses__()}

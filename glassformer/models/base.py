@@ -1,4 +1,4 @@
-"""What every model can do besides being loaded and saved: check what it is given, tie, resize, and count."""
+"""The base class of all models: checks of inputs, tied weights, resizing, counting."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ..nn.mask import additive_mask, check_mask
 from .inspectable import Inspectable
 from .outputs import BodyOutput, ModelOutput
 from .pretrained_io import PretrainedIO
-from .pruning import Prunes
+from .pruning import PruningMixin
 
-# What outputs call the parts of a body's output -> what these are called there.
+# Fields of outputs -> the attributes of `BodyOutput` that fill them.
 BODY_FIELDS = {
     "last_hidden_state": "last_hidden_state",
     "pooler_output": "pooled",
@@ -31,7 +31,7 @@ BODY_FIELDS = {
 }
 
 
-class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
+class PreTrainedModel(PruningMixin, Inspectable, PretrainedIO):
     """A model of any architecture, body or body with head."""
 
     config_class: ClassVar[type[PretrainedConfig]]
@@ -51,11 +51,11 @@ class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
         if not isinstance(config, self.config_class):
             raise ConfigError(f"{type(self).__name__} takes a {self.config_class.__name__}, got {config!r:.80}")
         config.validate()
-        self.config = copy.deepcopy(config)  # what happens to the caller's object later does not reach the model
+        self.config = copy.deepcopy(config)  # later changes of the caller's object do not affect the model
         self.adapter: Any = None  # a LoraConfig while the model has adapters: see lora.py
 
     def post_init(self) -> None:
-        """Finish a freshly made model: draw the weights of its own parts, prune and tie as the config says."""
+        """Finish the constructor: initialise the weights of the head, prune and tie as configured."""
         body = self.base_model
         if body is not self:
             self.config = body.config
@@ -65,7 +65,7 @@ class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
         if body is self:
             self.prune_as_configured()
         self.tie_weights()
-        self.remember_making()
+        self.record_new_weights()
 
     init_weights = post_init  # the name that the tutorials' own classes call
 
@@ -99,8 +99,8 @@ class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
         return next(p.dtype for p in self.parameters() if p.is_floating_point())
 
     @property
-    def reading_body(self) -> Any:
-        """The part that reads on, word by word, when the model writes."""
+    def decoding_body(self) -> Any:
+        """The body that decodes token by token in generation."""
         return self.base_model
 
     @property
@@ -119,16 +119,16 @@ class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
     def as_output(
         self, kind: type[ModelOutput], body: BodyOutput, return_dict: bool | None, **values: Any
     ) -> ModelOutput | tuple:
-        """What a forward returns: `values`, and whatever else of `kind` the body has."""
+        """The return value of a forward: `values`, and the other fields of `kind` from the body's output."""
         for field in fields(kind):
             if field.name not in values and field.name in BODY_FIELDS:
                 values[field.name] = getattr(body, BODY_FIELDS[field.name])
-        return kind(**values).given_as(self.config.return_dict if return_dict is None else return_dict)
+        return kind(**values).as_returned(self.config.return_dict if return_dict is None else return_dict)
 
     def get_extended_attention_mask(
         self, attention_mask: Tensor, input_shape: Sequence[int], device: torch.device | None = None
     ) -> Tensor:
-        """The mask as a layer called directly takes it: 0 where seen, the type's lowest number where hidden."""
+        """The additive mask for direct calls of layers: 0 where visible, the type's lowest number where masked."""
         batch, length = input_shape
         check_mask(attention_mask, batch, length)
         device = device or attention_mask.device
@@ -150,17 +150,17 @@ class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
         return None
 
     def tied_names(self) -> dict[str, str]:
-        """Names that are another parameter under a second name -> that parameter's name."""
+        """Second names of tied parameters -> their first names."""
         return {}
 
     def tie_weights(self) -> None:
-        """Make every tied name the parameter that it stands for."""
+        """Make every second name refer to the same parameter as the first."""
         for alias, name in self.tied_names().items():
             owner, _, leaf = alias.rpartition(".")
             setattr(self.get_submodule(owner), leaf, self.get_parameter(name))
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None) -> nn.Embedding:
-        """Make room for a vocabulary of another size: old rows stay, new ones are drawn."""
+        """Resize the vocabulary: old rows stay, new ones are initialised."""
         old = self.get_input_embeddings()
         if new_num_tokens is None or new_num_tokens == old.num_embeddings:
             return old
@@ -179,7 +179,7 @@ class PreTrainedModel(Prunes, Inspectable, PretrainedIO):
         return new
 
     def _resize_output(self, size: int, shared: int) -> None:
-        """Models that score the vocabulary resize that part too."""
+        """Resize the output layer, in models that have one."""
 
     # -- checkpointing, counting -------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """BERT (Devlin et al. 2018): a stack of bidirectional layers that normalise after each residual sum.
 
-The whole of it: encoder or decoder, with cross-attention, cache, relative positions, head masks and pruning.
-Its layers stand in `bert_layers.py`, its heads in `bert_heads.py`.
+All of it: encoder or decoder, with cross-attention, cache, relative positions, head masks and pruning.
+Its layers are in `bert_layers.py`, its heads in `bert_heads.py`.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class BertEmbeddings(Embeddings):
     ) -> Tensor:
         """B T -> B T C, or N -> N C with the `position_ids` of every row."""
         if position_ids is None:
-            position_ids = self.counted_positions(input_ids, token_type_ids, inputs_embeds, past_key_values_length)
+            position_ids = self.default_positions(input_ids, token_type_ids, inputs_embeds, past_key_values_length)
         x = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         types = self.token_type_embeddings
         x = x + (types.weight[0] if token_type_ids is None else types(token_type_ids))
@@ -146,7 +146,7 @@ class BertEmbeddings(Embeddings):
 
 
 class BertPooler(nn.Module):
-    """The vector of the first token, [CLS], through one more layer: the sentence as the pre-training saw it."""
+    """The vector of the first token, [CLS], through one more layer: the sentence vector of the pre-training."""
 
     def __init__(self, config: BertConfig):
         super().__init__()

@@ -13,8 +13,9 @@ from ..nn.dropout import Dropout
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
 from .bert import BertConfig, BertModel, BertPreTrainedModel
-from .generation import Generates
+from .generation import GenerationMixin
 from .heads import (
+    CausalLMHeadModel,
     ForMaskedLM,
     ForMultipleChoice,
     ForNextSentencePrediction,
@@ -22,12 +23,11 @@ from .heads import (
     ForSequenceClassification,
     ForTokenClassification,
     HeadModel,
-    NextWordModel,
+    pack_labels,
     score_tokens,
-    token_labels,
 )
 from .outputs import BertForPreTrainingOutput, CausalLMOutputWithCrossAttentions
-from .pretrained_io import is_made_again
+from .pretrained_io import is_rebuilding
 from .signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
 
 log = logging.getLogger("glassformer")
@@ -45,7 +45,7 @@ class BertPredictionHeadTransform(nn.Module):
 
 
 class BertLMPredictionHead(nn.Module):
-    """A score for every word of the vocabulary; the weights are those of the word embeddings."""
+    """Logits over the vocabulary; the weights are those of the word embeddings."""
 
     def __init__(self, config: BertConfig):
         super().__init__()
@@ -86,8 +86,8 @@ class BertPreTrainingHeads(nn.Module):
         return self.predictions(sequence_output), self.seq_relationship(pooled_output)
 
 
-class ScoresWords(BertPreTrainedModel):
-    """A model whose `cls.predictions` scores the vocabulary."""
+class BertWithLMHead(BertPreTrainedModel):
+    """A BERT with a language modeling head, `cls.predictions`."""
 
     def get_output_embeddings(self) -> nn.Linear:
         return self.cls.predictions.decoder
@@ -116,7 +116,7 @@ class ScoresWords(BertPreTrainedModel):
             head.decoder.weight = nn.Parameter(weight)
 
 
-class BertForPreTraining(ScoresWords, HeadModel):
+class BertForPreTraining(BertWithLMHead, HeadModel):
     """Both tasks of the pre-training: masked words and next sentence; their losses are added."""
 
     def __init__(self, config: BertConfig):
@@ -135,18 +135,18 @@ class BertForPreTraining(ScoresWords, HeadModel):
     ) -> BertForPreTrainingOutput | tuple:
         body = self.bert.encode(**inputs)
         words, word_logits = score_tokens(self.word_logits, body)  # N V, B T V
-        follows = self.cls.seq_relationship(body.pooled)  # B 2
+        is_next = self.cls.seq_relationship(body.pooled)  # B 2
         loss = None
         if labels is not None:
-            loss = label_loss(words, token_labels(labels, body))
+            loss = label_loss(words, pack_labels(labels, body))
         if next_sentence_label is not None:
-            next_loss = label_loss(follows, next_sentence_label)
+            next_loss = label_loss(is_next, next_sentence_label)
             loss = next_loss if loss is None else loss + next_loss
-        scores = {"prediction_logits": word_logits, "seq_relationship_logits": follows}
+        scores = {"prediction_logits": word_logits, "seq_relationship_logits": is_next}
         return self.as_output(BertForPreTrainingOutput, body, return_dict, loss=loss, **scores)
 
 
-class BertForMaskedLM(ScoresWords, ForMaskedLM):
+class BertForMaskedLM(BertWithLMHead, ForMaskedLM):
     def __init__(self, config: BertConfig):
         super().__init__(config)
         self.bert = BertModel(self.config, add_pooling_layer=False)
@@ -154,12 +154,12 @@ class BertForMaskedLM(ScoresWords, ForMaskedLM):
         self.post_init()
 
 
-class BertLMHeadModel(Generates, ScoresWords, NextWordModel):
+class BertLMHeadModel(GenerationMixin, BertWithLMHead, CausalLMHeadModel):
     """BERT as a decoder: the next word, from left to right."""
 
     def __init__(self, config: BertConfig):
         super().__init__(config)
-        if not config.is_decoder and not is_made_again():
+        if not config.is_decoder and not is_rebuilding():
             log.warning("BertLMHeadModel without is_decoder=True sees the words it should predict")
         self.bert = BertModel(self.config, add_pooling_layer=False)
         self.cls = BertOnlyMLMHead(self.config)
@@ -184,8 +184,8 @@ class BertForNextSentencePrediction(BertPreTrainedModel, ForNextSentencePredicti
 
 
 def classifier_dropout(config: BertConfig) -> nn.Dropout:
-    given = config.classifier_dropout
-    return Dropout(config.hidden_dropout_prob if given is None else given)
+    p = config.classifier_dropout
+    return Dropout(config.hidden_dropout_prob if p is None else p)
 
 
 class BertForSequenceClassification(BertPreTrainedModel, ForSequenceClassification):

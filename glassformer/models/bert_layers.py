@@ -52,7 +52,7 @@ class BertLayer(ContextModule):
 class BertAttention(ContextModule):
     """Attention with its output projection; heads can be cut out of it."""
 
-    crosses = True
+    is_attention = True
 
     def __init__(self, config: BertConfig, position_embedding_type: str | None = None):
         super().__init__()

@@ -1,9 +1,9 @@
 """The body of every architecture: inputs -> embeddings -> stack of layers -> finish.
 
-`encode` is the way in: it checks a padded batch, turns it into a stream of real tokens, makes the context of the pass
-and gives back rows of the stream, as the heads read them. Encoders, decoders and both halves of an encoder-decoder are
-such bodies; what is special about one (which positions its tokens have, how long a text may be, what comes after the
-last layer) it says by overriding a method.
+`encode` is the entry point: it checks a padded batch, packs it into a stream of real tokens, builds the context of the
+pass and returns rows of the stream, as the heads read them. Encoders, decoders and both parts of an encoder-decoder are
+such bodies; an architecture overrides a method where it differs (positions of tokens, maximum length, final
+normalisation).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..nn.cache import Cache
 from ..nn.context import Context, ContextModule, Source
 from ..nn.layout import Layout
-from ..nn.mask import arrange, check_tensor
+from ..nn.mask import check_tensor, make_layout
 from .outputs import BaseModelOutputWithPastAndCrossAttentions, BodyOutput
 
 
@@ -27,20 +27,20 @@ class LayerStack(ContextModule):
 
     def __init__(self, layers: list[nn.Module], embeddings: nn.Module | None = None):
         super().__init__()
-        if embeddings is not None:  # those of an encoder or a decoder that is a stack itself
+        if embeddings is not None:  # of an encoder or a decoder that is a stack itself
             self.embeddings = embeddings
         self.layer = nn.ModuleList(layers)
         self.gradient_checkpointing = False
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
-        """N C -> N C; hidden states are left in the context of the pass."""
+        """N C -> N C; hidden states are recorded in the context of the pass."""
         states = [x] if context.output_hidden_states else None
         for i, layer in enumerate(self.layer):
-            here = context.at(i)
+            layer_context = context.for_layer(i)
             if self.gradient_checkpointing and self.training:
-                x = checkpoint(layer, x, here, use_reentrant=False)
+                x = checkpoint(layer, x, layer_context, use_reentrant=False)
             else:
-                x = layer(x, here)
+                x = layer(x, layer_context)
             if states is not None:
                 states.append(x)
         x = self.finish(x)
@@ -50,7 +50,7 @@ class LayerStack(ContextModule):
         return x
 
     def finish(self, x: Tensor) -> Tensor:
-        """What comes after the last layer: nothing, or a last normalisation."""
+        """After the last layer: nothing, or a final normalisation."""
         return x
 
     def call_directly(  # type: ignore[override]
@@ -67,52 +67,53 @@ class LayerStack(ContextModule):
         return_dict: bool = True,
     ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
         """The layers on B T C, with additive masks, as the tutorials call `model.encoder`."""
-        context = Context.of_call(hidden_states, attention_mask, encoder_hidden_states, encoder_attention_mask)
+        context = Context.for_direct_call(hidden_states, attention_mask, encoder_hidden_states, encoder_attention_mask)
         context.cache, context.use_cache, context.output_attentions = past_key_values, use_cache, output_attentions
         context.output_hidden_states = output_hidden_states
         context.head_mask = head_mask
         if context.cross is not None:
             context.cross.head_mask = head_mask
         rows = self.run(hidden_states, context)
-        seen = collected(context)
         states = context.hidden_states
         out = BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=rows, hidden_states=None if states is None else tuple(states), **seen
+            last_hidden_state=rows,
+            hidden_states=None if states is None else tuple(states),
+            **recorded_by_layers(context),
         )
-        return out.given_as(return_dict)
+        return out.as_returned(return_dict)
 
 
-def collected(context: Context) -> dict[str, Any]:
-    """What the layers of a pass left in their contexts, as outputs name it."""
+def recorded_by_layers(context: Context) -> dict[str, Any]:
+    """The values that the layers of a pass recorded in their contexts, by the names of outputs."""
     layers = context.layers
-    wants_weights, crossing = context.output_attentions, context.cross is not None
+    wants_weights, has_cross = context.output_attentions, context.cross is not None
     return {
-        "past_key_values": tuple(layer.seen()[-1] for layer in layers) if context.use_cache else None,
+        "past_key_values": tuple(layer.recorded()[-1] for layer in layers) if context.use_cache else None,
         "attentions": tuple(layer.weights for layer in layers) if wants_weights else None,
-        "cross_attentions": tuple(layer.cross.weights for layer in layers) if wants_weights and crossing else None,
+        "cross_attentions": tuple(layer.cross.weights for layer in layers) if wants_weights and has_cross else None,
     }
 
 
 class Body(nn.Module):
     """Embeddings and layers, run on the stream of real tokens."""
 
-    is_body = True  # what stands around it is a head
-    ids_name = "input_ids"  # what a user calls them
-    is_decoder: bool  # sees only what comes before, and can keep keys and values between calls
+    is_body = True  # what surrounds it is a head
+    ids_name = "input_ids"  # in error messages
+    is_decoder: bool  # causal, and can keep keys and values between calls
     embeddings: nn.Module
-    keeps_state = False  # what is kept between two tokens: a state, or keys and values
-    masks_cross_heads = True  # whether `head_mask` is for the cross-attention too
+    keeps_state = False  # between two tokens: a recurrent state, or keys and values
+    masks_cross_heads = True  # whether `head_mask` applies to the cross-attention too
 
-    # -- what an architecture says -----------------------------------------------------------------------------
+    # -- overridden by architectures ---------------------------------------------------------------------------
 
     @property
     def stack(self) -> LayerStack:
-        """The part that holds the layers."""
+        """The module that holds the layers."""
         return self.encoder
 
     @property
     def max_length(self) -> int | None:
-        """How many tokens can be read at once; None where nothing limits them."""
+        """The maximum number of tokens of a sequence; None without a limit."""
         return getattr(self.config, "max_position_embeddings", None)
 
     @property
@@ -154,7 +155,7 @@ class Body(nn.Module):
     ) -> BodyOutput:
         """The pass from a padded batch to rows of the stream and their layout, as the heads read them.
 
-        What a decoder reads is `encoder_hidden_states` with their mask, or the `memory` that an encoder's `encode`
+        The source of a decoder is `encoder_hidden_states` with their mask, or the `memory` that an encoder's `encode`
         returned. A `Cache` is read and filled in place; tuples of an earlier call are read and new ones returned.
         `keep_padding` computes padded positions too.
         """
@@ -162,8 +163,8 @@ class Body(nn.Module):
             raise InputError("a decoder that keeps a state has neither past_key_values nor position_ids")
         if state is not None and not self.keeps_state:
             raise InputError(f"a {type(self).__name__} keeps no state: give past_key_values")
-        given = self.check_inputs(input_ids, inputs_embeds)
-        batch, length = given.shape[:2]
+        inputs = self.check_inputs(input_ids, inputs_embeds)
+        batch, length = inputs.shape[:2]
         past = 0 if past_key_values is None else self.check_past(past_key_values, batch)
         cache = past_key_values if isinstance(past_key_values, Cache) else None
         if not self.is_decoder and (encoder_hidden_states is not None or past_key_values is not None):
@@ -174,7 +175,7 @@ class Body(nn.Module):
         cross_head_mask = head_mask if self.masks_cross_heads else self.head_masks(cross_head_mask)
         per_position = head_mask is not None and max(head_mask.shape[-2:]) > 1
 
-        layout = arrange(
+        layout = make_layout(
             batch,
             length,
             attention_mask,
@@ -182,12 +183,12 @@ class Body(nn.Module):
             past=past,
             keep_padding=keep_padding or per_position,
             dtype=self.dtype,
-            device=given.device,
+            device=inputs.device,
         )
         source = self.source_of(
             memory, encoder_hidden_states, encoder_attention_mask, state, batch, keep_padding=bool(past) or per_position
         )
-        positions = self.positions(layout.columns(given.device) + past, layout)
+        positions = self.positions(layout.columns(inputs.device) + past, layout)
         if position_ids is not None:
             positions = pack_ids(position_ids, layout, "position_ids")
         if cache is not None:
@@ -200,13 +201,13 @@ class Body(nn.Module):
             layout,
             cache=past_key_values,
             head_mask=head_mask,
-            output_attentions=self.default("output_attentions", output_attentions),
-            output_hidden_states=self.default("output_hidden_states", output_hidden_states),
-            use_cache=cache is None and self.is_decoder and self.default("use_cache", use_cache),
+            output_attentions=self.resolve_flag("output_attentions", output_attentions),
+            output_hidden_states=self.resolve_flag("output_hidden_states", output_hidden_states),
+            use_cache=cache is None and self.is_decoder and self.resolve_flag("use_cache", use_cache),
         )
         if source is not None:
             context.cross = Context(layout, source, head_mask=cross_head_mask)
-        out = self.finished(self.run_layers(x, context), context)
+        out = self.as_body_output(self.run_layers(x, context), context)
         if cache is not None:
             cache.length += length
             out.past_key_values = cache
@@ -231,40 +232,40 @@ class Body(nn.Module):
         cache.length += layout.length
         return x
 
-    def finished(self, rows: Tensor, context: Context) -> BodyOutput:
-        """What a pass gives: its rows, and what was recorded on the way."""
+    def as_body_output(self, rows: Tensor, context: Context) -> BodyOutput:
+        """The result of a pass: its rows, and the values that were recorded on the way."""
         layout, states = context.layout, context.hidden_states
         return BodyOutput(
             rows=rows,
             layout=layout,
             pooled=self.pool(rows, layout),
             hidden_states=None if states is None else tuple(layout.unpack(state) for state in states),
-            **collected(context),
+            **recorded_by_layers(context),
         )
 
-    def default(self, name: str, value: bool | None) -> bool:
-        """What a call says, else what the config says."""
+    def resolve_flag(self, name: str, value: bool | None) -> bool:
+        """The value of a call, else that of the config."""
         return getattr(self.config, name, False) if value is None else value
 
     # -- checks ------------------------------------------------------------------------------------------------
 
     def check_inputs(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
-        """Whichever of the two is given, after a look at its shape."""
+        """Whichever of the two is given, after a check of its shape."""
         if (input_ids is None) == (inputs_embeds is None):
             both = ", not both" if input_ids is not None else ""
             raise InputError(f"give either {self.ids_name} or inputs_embeds{both}")
-        given = input_ids if inputs_embeds is None else inputs_embeds
-        if hasattr(given, "keys"):
+        inputs = input_ids if inputs_embeds is None else inputs_embeds
+        if hasattr(inputs, "keys"):
             raise InputError("an encoding is passed with two stars: model(**batch)")
         name, shape = (self.ids_name, "B T") if inputs_embeds is None else ("inputs_embeds", "B T C")
-        check_tensor(given, name)
-        if given.dim() != len(shape.split()):
-            raise InputError(f"{name} must have the shape {shape}, got {list(given.shape)}")
-        if 0 in given.shape:
-            raise InputError(f"the batch is empty: {name} has the shape {list(given.shape)}")
-        if inputs_embeds is not None and given.shape[-1] != self.embeddings.word_embeddings.embedding_dim:
-            raise InputError(f"inputs_embeds have {given.shape[-1]} columns, not {self.config.hidden_size}")
-        return given
+        check_tensor(inputs, name)
+        if inputs.dim() != len(shape.split()):
+            raise InputError(f"{name} must have the shape {shape}, got {list(inputs.shape)}")
+        if 0 in inputs.shape:
+            raise InputError(f"the batch is empty: {name} has the shape {list(inputs.shape)}")
+        if inputs_embeds is not None and inputs.shape[-1] != self.embeddings.word_embeddings.embedding_dim:
+            raise InputError(f"inputs_embeds have {inputs.shape[-1]} columns, not {self.config.hidden_size}")
+        return inputs
 
     def check_length(self, positions: int) -> None:
         if self.max_length is not None and positions > self.max_length:
@@ -297,9 +298,9 @@ class Body(nn.Module):
             head_mask = head_mask[:, None, :, None, None]
         heads = {layer.attention.self.num_attention_heads for layer in self.stack.layer}
         if head_mask.dim() != 5 or head_mask.shape[0] != layers or {head_mask.shape[2]} != heads:
-            held = " or ".join(map(str, sorted(heads)))
+            counts = " or ".join(map(str, sorted(heads)))
             raise InputError(
-                f"head_mask must have the shape heads or layers x heads, with {layers} layers of {held} heads"
+                f"head_mask must have the shape heads or layers x heads, with {layers} layers of {counts} heads"
             )
         return head_mask.to(self.dtype)
 
@@ -312,26 +313,26 @@ class Body(nn.Module):
         batch: int,
         keep_padding: bool,
     ) -> Source | None:
-        """What a decoder reads besides its own tokens: the `memory` of an encoder, or vectors B S C with their mask."""
+        """The source of a decoder: the `memory` of an encoder, or vectors B S C with their mask."""
         if memory is not None:
             if memory.layout.batch != batch:
-                raise InputError(f"{batch} targets cannot be written beside {memory.layout.batch} sources")
+                raise InputError(f"{batch} targets need as many sources, got {memory.layout.batch}")
             return Source(memory.rows, memory.layout, memory.pooled)
         if states is None:
             return None
         if self.layer_count and not hasattr(self.stack.layer[0], "crossattention"):
             raise InputError("encoder_hidden_states need a model with add_cross_attention=True")
-        found = self.source_layout(states, mask, batch, keep_padding or self.keeps_state)
-        return Source(found.pack(states), found, state)
+        layout = self.source_layout(states, mask, batch, keep_padding or self.keeps_state)
+        return Source(layout.pack(states), layout, state)
 
     def source_layout(self, states: Tensor, mask: Tensor | None, batch: int, keep_padding: bool) -> Layout:
-        """The layout of what a decoder reads, B S C."""
+        """The layout of the source of a decoder, B S C."""
         check_tensor(states, "encoder_hidden_states")
         shape, width = list(states.shape), self.embeddings.word_embeddings.embedding_dim
         if len(shape) != 3 or shape[0] != batch or shape[2] != width:
             raise InputError(f"encoder_hidden_states must have the shape [{batch}, positions, {width}], got {shape}")
         settings = {"dtype": states.dtype, "device": states.device, "name": "encoder_attention_mask"}
-        return arrange(batch, shape[1], mask, keep_padding=keep_padding, **settings)
+        return make_layout(batch, shape[1], mask, keep_padding=keep_padding, **settings)
 
 
 def pack_ids(ids: Tensor | None, layout: Layout, name: str) -> Tensor | None:

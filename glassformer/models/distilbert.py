@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al. 2019): BERT with half the layers, without segments and without a pooler, taught by a BERT.
+"""DistilBERT (Sanh et al. 2019): BERT with half the layers, no segments and no pooler, distilled from a BERT.
 
 What it shares with BERT it imports; its files use other names, as the two tables say.
 """
@@ -56,7 +56,7 @@ WEIGHTS = KeyMap(
 
 @dataclass(repr=False, eq=False)
 class DistilBertConfig(PretrainedConfig):
-    """The shape of a DistilBERT; the defaults are distilbert-base-uncased. `dim` and its like answer too."""
+    """The shape of a DistilBERT; the defaults are distilbert-base-uncased. Names of files such as `dim` work too."""
 
     model_type = "distilbert"
     FILE_NAMES = CONFIG
@@ -144,13 +144,13 @@ class DistilBertEmbeddings(Embeddings):
     ) -> Tensor:
         """B T -> B T C, or N -> N C with the `position_ids` of every row."""
         if position_ids is None:
-            position_ids = self.counted_positions(input_ids, token_type_ids, inputs_embeds)
+            position_ids = self.default_positions(input_ids, token_type_ids, inputs_embeds)
         x = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         return self.dropout(self.LayerNorm(x + self.position_embeddings(position_ids)))
 
 
 class SinePositions(nn.Embedding):
-    """Positions as sines and cosines of falling frequency (Vaswani et al. 2017); they do not learn."""
+    """Positions as sines and cosines of falling frequency (Vaswani et al. 2017); they are not trained."""
 
     def __init__(self, num_embeddings: int, embedding_dim: int):
         super().__init__(num_embeddings, embedding_dim)

@@ -1,4 +1,4 @@
-"""DistilBERT's heads: their parts, and how they judge a text by its first token."""
+"""DistilBERT's heads; those for texts read the first token."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .heads import (
     ForQuestionAnswering,
     ForSequenceClassification,
     ForTokenClassification,
-    LinearScores,
+    LinearLMHeadModel,
 )
 from .outputs import BodyOutput
 
 
-class DistilBertForMaskedLM(DistilBertPreTrainedModel, LinearScores, ForMaskedLM):
+class DistilBertForMaskedLM(DistilBertPreTrainedModel, LinearLMHeadModel, ForMaskedLM):
     scorer = "vocab_projector"
 
     def __init__(self, config: DistilBertConfig):
@@ -34,15 +34,15 @@ class DistilBertForMaskedLM(DistilBertPreTrainedModel, LinearScores, ForMaskedLM
         return self.vocab_projector(self.vocab_layer_norm(self.activation(self.vocab_transform(rows))))
 
 
-class JudgesFirstTokens(DistilBertPreTrainedModel):
-    """A model that judges texts by the vector of their first token, [CLS], through one more layer."""
+class FirstTokenClassifier(DistilBertPreTrainedModel):
+    """A classifier of texts that reads the vector of the first token, [CLS], through one more layer."""
 
     def text_logits(self, body: BodyOutput) -> Tensor:
         first = body.layout.first(body.rows)  # B C
         return self.classifier(self.dropout(self.pre_classifier(first).relu()))
 
 
-class DistilBertForSequenceClassification(JudgesFirstTokens, ForSequenceClassification):
+class DistilBertForSequenceClassification(FirstTokenClassifier, ForSequenceClassification):
     def __init__(self, config: DistilBertConfig):
         super().__init__(config)
         self.num_labels = config.num_labels
@@ -53,7 +53,7 @@ class DistilBertForSequenceClassification(JudgesFirstTokens, ForSequenceClassifi
         self.post_init()
 
 
-class DistilBertForMultipleChoice(JudgesFirstTokens, ForMultipleChoice):
+class DistilBertForMultipleChoice(FirstTokenClassifier, ForMultipleChoice):
     def __init__(self, config: DistilBertConfig):
         super().__init__(config)
         self.distilbert = DistilBertModel(self.config)

@@ -13,7 +13,7 @@ from ..nn.mask import check_ids
 class Embeddings(nn.Module):
     """Vectors of tokens: `forward(input_ids, token_type_ids, position_ids, inputs_embeds)`, N -> N C.
 
-    An architecture overrides what it has other tables for.
+    An architecture with other tables overrides the properties.
     """
 
     word_embeddings: nn.Embedding
@@ -46,10 +46,10 @@ class Embeddings(nn.Module):
         if self.position_count is not None:
             check_ids(positions, self.position_count, "position_ids: position", layout)
 
-    def counted_positions(
+    def default_positions(
         self, input_ids: Tensor | None, token_type_ids: Tensor | None, inputs_embeds: Tensor | None, past: int = 0
     ) -> Tensor:
-        """The positions of a direct call without any, whose ids nobody has checked yet: T."""
+        """Positions 0, 1, ... for a direct call without `position_ids`, whose ids are checked here: T."""
         length = (input_ids if inputs_embeds is None else inputs_embeds[..., 0]).shape[-1]
         positions = torch.arange(length, device=self.word_embeddings.weight.device) + past
         self.check(input_ids, token_type_ids, positions)

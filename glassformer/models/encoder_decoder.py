@@ -1,7 +1,4 @@
-"""The encoder and the decoder of an encoder-decoder: bodies that are parts of one model.
-
-One reads a text, the other writes another beside it. What they share with every other body is in `body.py`.
-"""
+"""The encoder and the decoder of an encoder-decoder: bodies that are parts of one model."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from .body import Body
 
 
 class Encoder(Body):
-    """Reads the source."""
+    """Encodes the source."""
 
     is_decoder = False
     masks_cross_heads = False
@@ -28,7 +25,7 @@ class Encoder(Body):
 
 
 class Decoder(Encoder):
-    """Writes the target beside what an encoder read."""
+    """Decodes the target, given the encoded source."""
 
     is_decoder = True
     ids_name = "decoder_input_ids"

@@ -1,4 +1,4 @@
-"""What models that predict the next word can do with it: write."""
+"""`generate` and the generation config of models that predict the next word."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from ..generate.output import GenerateOutput
 
 
-class Generates:
+class GenerationMixin:
     """A model whose `word_logits` (N C -> N V) score the word that follows each row."""
 
     _generation_config: GenerationConfig | None = None
 
     @property
     def generation_config(self) -> GenerationConfig:
-        """How this model generates unless a call says otherwise: generation_config.json, else what its config says."""
+        """The default settings of `generate`: generation_config.json, else those of the model's config."""
         if self._generation_config is None:
             from ..generate.config import GenerationConfig
 
@@ -42,8 +42,8 @@ class Generates:
         """Continue prompts (B T, padded on either side or not at all).
 
         Settings have the names of `GenerationConfig`; besides, `generator` takes a torch.Generator or a seed, or one
-        for each sequence; `tokenizer` reads `stop_strings`; `streamer` is told every token. Every prompt of a batch
-        gets what it gets alone.
+        for each sequence; `tokenizer` encodes `stop_strings`; `streamer` receives every token. A prompt generates the
+        same text in a batch as alone.
 
         >>> model.generate(ids, max_new_tokens=20, num_beams=4)  # doctest: +SKIP
         """
@@ -53,7 +53,7 @@ class Generates:
         return generate(self, given, generation_config, attention_mask=attention_mask, **settings)
 
     def read_generation_config(self, folder: Path) -> None:
-        """Take over what the checkpoint says about generation."""
+        """Read the generation config of a checkpoint, if it has one."""
         from ..generate.config import GenerationConfig
 
         if (folder / "generation_config.json").is_file():

@@ -72,7 +72,7 @@ WEIGHTS = KeyMap(
 
 @dataclass(repr=False, eq=False)
 class GPT2Config(PretrainedConfig):
-    """The shape of a GPT-2; the defaults are the smallest published one. `n_embd` and its like answer too."""
+    """The shape of a GPT-2; the defaults are the smallest published one. Names of files such as `n_embd` work too."""
 
     model_type = "gpt2"
     FILE_NAMES = CONFIG
@@ -118,13 +118,13 @@ class GPT2PreTrainedModel(PreTrainedModel):
 
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
-        if isinstance(module, Project):  # what is added to the residual is smaller the more layers add to it
+        if isinstance(module, Project):  # the more layers add to the residual, the smaller the initial weights
             deviation = self.config.initializer_range / math.sqrt(2 * self.config.num_hidden_layers)
             module.dense.weight.data.normal_(0.0, deviation)
 
 
 class GPT2Model(GPT2PreTrainedModel, Body):
-    """Tokens in, vectors that know what came before out."""
+    """Tokens in, causal contextual vectors out."""
 
     def __init__(self, config: GPT2Config):
         super().__init__(config)
@@ -177,7 +177,7 @@ class GPT2Encoder(LayerStack):
 
 
 class GPT2Layer(ContextModule):
-    """Attention, then feed-forward; each normalises what it reads and adds to what runs through ("pre-norm")."""
+    """Attention, then feed-forward; each normalises its input and adds to the residual ("pre-norm")."""
 
     def __init__(self, config: GPT2Config, index: int):
         super().__init__()
@@ -186,7 +186,7 @@ class GPT2Layer(ContextModule):
         if config.add_cross_attention:
             self.crossattention = GPT2Attention(config, index)
         self.intermediate = GPT2Intermediate(config)
-        self.output = Project(wide(config), config.hidden_size, config.hidden_dropout_prob)
+        self.output = Project(intermediate_size(config), config.hidden_size, config.hidden_dropout_prob)
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         x = x + self.attention(x, context)
@@ -203,7 +203,7 @@ class GPT2Layer(ContextModule):
 class GPT2Attention(ContextModule):
     """Normalise, attend, project; heads can be cut out of it."""
 
-    crosses = True
+    is_attention = True
 
     def __init__(self, config: GPT2Config, index: int):
         super().__init__()
@@ -228,12 +228,12 @@ class GPT2Intermediate(Intermediate):
     """Normalise, widen and activate."""
 
     def __init__(self, config: GPT2Config):
-        super().__init__(config.hidden_size, wide(config), config.hidden_act)
+        super().__init__(config.hidden_size, intermediate_size(config), config.hidden_act)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         return super().forward(self.LayerNorm(hidden_states))
 
 
-def wide(config: GPT2Config) -> int:
+def intermediate_size(config: GPT2Config) -> int:
     return config.intermediate_size or 4 * config.hidden_size

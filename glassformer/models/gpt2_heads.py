@@ -7,15 +7,15 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..nn.linear import Linear
-from .generation import Generates
+from .generation import GenerationMixin
 from .gpt2 import GPT2Config, GPT2Model, GPT2PreTrainedModel
-from .heads import LastTokenModel, NextWordModel
+from .heads import CausalLMHeadModel, LastTokenClassifier
 from .outputs import CausalLMOutputWithCrossAttentions, SequenceClassifierOutputWithPast
 from .signature import OUTPUTS, SOURCE, TEXT, takes
 
 
-class GPT2LMHeadModel(Generates, GPT2PreTrainedModel, NextWordModel):
-    """Which word comes next? The weights that score words are those of the word embeddings."""
+class GPT2LMHeadModel(GenerationMixin, GPT2PreTrainedModel, CausalLMHeadModel):
+    """Which word comes next? The output layer is tied to the word embeddings."""
 
     def __init__(self, config: GPT2Config):
         super().__init__(config)
@@ -31,7 +31,7 @@ class GPT2LMHeadModel(Generates, GPT2PreTrainedModel, NextWordModel):
         return self.predict(self.transformer.encode(**inputs), labels, return_dict)
 
 
-class GPT2ForSequenceClassification(GPT2PreTrainedModel, LastTokenModel):
+class GPT2ForSequenceClassification(GPT2PreTrainedModel, LastTokenClassifier):
     def __init__(self, config: GPT2Config):
         super().__init__(config)
         self.num_labels = config.num_labels
@@ -43,4 +43,4 @@ class GPT2ForSequenceClassification(GPT2PreTrainedModel, LastTokenModel):
     def forward(
         self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> SequenceClassifierOutputWithPast | tuple:
-        return self.judge(self.transformer.encode(**inputs), inputs.get("input_ids"), labels, return_dict)
+        return self.classify(self.transformer.encode(**inputs), inputs.get("input_ids"), labels, return_dict)

@@ -1,6 +1,6 @@
 """The heads: one forward per task, shared by every architecture that has the task.
 
-A class here names its parts (`dropout`, `classifier`, ...); the architecture makes them and brings the body.
+A class here uses modules (`dropout`, `classifier`, ...) that the architecture's own class builds, with the body.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class HeadModel(PreTrainedModel):
     """A body with a head."""
 
     def text_logits(self, body: BodyOutput) -> Tensor:
-        """What a head that judges whole texts makes of the one vector of each: B C -> B L."""
+        """The logits of a head that classifies texts: B C -> B L."""
         return self.classifier(self.dropout(body.pooled))
 
 
-class LinearScores(PreTrainedModel):
-    """A model that scores the vocabulary with one linear layer; its weights are those of the word embeddings."""
+class LinearLMHeadModel(PreTrainedModel):
+    """A model with a linear layer over the vocabulary; its weights are those of the word embeddings."""
 
-    scorer: ClassVar[str] = "lm_head"  # what the layer is called
+    scorer: ClassVar[str] = "lm_head"  # the name of the layer
 
     def get_output_embeddings(self) -> nn.Linear:
         return getattr(self, self.scorer)
@@ -75,31 +75,31 @@ class LinearScores(PreTrainedModel):
         self.set_output_embeddings(new)
 
 
-class NextWordModel(LinearScores):
+class CausalLMHeadModel(LinearLMHeadModel):
     """Which word comes next?"""
 
     def predict(
         self, body: BodyOutput, labels: Tensor | None, return_dict: bool | None
     ) -> CausalLMOutputWithCrossAttentions | tuple:
-        """What a forward returns; `labels` are the input itself and shifted here."""
+        """The return value of a forward; `labels` are the input itself and shifted here."""
         _, logits = score_tokens(self.word_logits, body)  # B T V
-        loss = None if labels is None else next_word_loss(logits, labels, body)
+        loss = None if labels is None else next_token_loss(logits, labels, body)
         return self.as_output(CausalLMOutputWithCrossAttentions, body, return_dict, loss=loss, logits=logits)
 
 
-class LastTokenModel(PreTrainedModel):
-    """A label for a text, judged from its last token, the only one that has seen all others."""
+class LastTokenClassifier(PreTrainedModel):
+    """A label for a text from its last token, the only one that attends to all others."""
 
-    def judge(
+    def classify(
         self, body: BodyOutput, input_ids: Tensor | None, labels: Tensor | None, return_dict: bool | None
     ) -> SequenceClassifierOutputWithPast | tuple:
-        """What a forward returns."""
+        """The return value of a forward."""
         logits = self.score(self.last_tokens(body, input_ids))  # B L
         loss = None if labels is None else text_loss(logits, labels, problem_type(self, labels))
         return self.as_output(SequenceClassifierOutputWithPast, body, return_dict, loss=loss, logits=logits)
 
     def last_tokens(self, body: BodyOutput, input_ids: Tensor | None) -> Tensor:
-        """The vector of every text's last token: the last that is no padding."""
+        """The vector of every text's last token that is not padding."""
         layout, padding = body.layout, self.config.pad_token_id
         real = layout.unpack(torch.ones_like(body.rows[:, 0])).bool()  # B T
         if padding is not None and input_ids is not None:
@@ -111,24 +111,24 @@ class LastTokenModel(PreTrainedModel):
         return body.last_hidden_state[torch.arange(layout.batch, device=real.device), last]
 
 
-def token_labels(labels: Tensor, body: BodyOutput) -> Tensor:
-    """Labels B T -> N, with a word about those that stand on padding, where nothing is computed."""
+def pack_labels(labels: Tensor, body: BodyOutput) -> Tensor:
+    """Labels B T -> N, with a warning about labels of padded positions, where nothing is computed."""
     check_tensor(labels, "labels")
     layout = body.layout
     if tuple(labels.shape) != (layout.batch, layout.length):
         raise InputError(f"labels must have the shape {[layout.batch, layout.length]}, got {list(labels.shape)}")
     packed = layout.pack(labels)
-    lost = int((labels != IGNORED).sum()) - int((packed != IGNORED).sum())
-    if lost:
-        log.warning("%d labels stand on padded positions and do not count; set them to %d", lost, IGNORED)
+    dropped = int((labels != IGNORED).sum()) - int((packed != IGNORED).sum())
+    if dropped:
+        log.warning("%d labels of padded positions are ignored; set them to %d", dropped, IGNORED)
     return packed
 
 
 def score_tokens(head: Callable[[Tensor], Tensor], body: BodyOutput) -> tuple[Tensor, Tensor]:
     """The head's scores of the real tokens (N V), and the same laid out (B T V).
 
-    Padded positions, whose vectors are zero, get what the head makes of a zero vector: one more row is enough to
-    know it, and `head(last_hidden_state)` equals the laid-out scores everywhere.
+    Padded positions, whose vectors are zero, get the head's scores of a zero vector, computed once in an extra row: so
+    `head(last_hidden_state)` equals the laid-out scores everywhere.
     """
     if body.layout.index is None:
         scores = head(body.rows)
@@ -138,30 +138,30 @@ def score_tokens(head: Callable[[Tensor], Tensor], body: BodyOutput) -> tuple[Te
     return scores[:-1], body.layout.unpack(scores[:-1], fill=scores[-1])
 
 
-def next_word_loss(logits: Tensor, labels: Tensor, body: BodyOutput) -> Tensor:
-    """The mean loss of every next word: each position is judged by the label after it."""
-    counted = body.layout.unpack(token_labels(labels, body), fill=IGNORED)
-    return label_loss(logits[:, :-1], counted[:, 1:])
+def next_token_loss(logits: Tensor, labels: Tensor, body: BodyOutput) -> Tensor:
+    """The mean loss of every next token: each position predicts the label after it."""
+    targets = body.layout.unpack(pack_labels(labels, body), fill=IGNORED)
+    return label_loss(logits[:, :-1], targets[:, 1:])
 
 
 def problem_type(model: PreTrainedModel, labels: Tensor) -> str:
-    """What a text classifier learns: what its config says, else what the labels look like.
+    """The kind of classification: that of the config, else as it follows from the labels.
 
-    In training mode it is written into the config: the files tell what was learnt, and answers are given so.
+    In training mode it is written into the config, so that the saved model answers accordingly.
     """
     check_tensor(labels, "labels")
-    found = model.config.problem_type
-    if found is None and model.num_labels == 1:
-        found = "regression"
-    elif found is None:
-        found = "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+    kind = model.config.problem_type
+    if kind is None and model.num_labels == 1:
+        kind = "regression"
+    elif kind is None:
+        kind = "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
     if model.training:
-        model.config.problem_type = found
-    return found
+        model.config.problem_type = kind
+    return kind
 
 
 class ForMaskedLM(HeadModel):
-    """Which word stands at each position?"""
+    """Which word is at each position?"""
 
     @takes(*TEXT, *SOURCE, "labels", *OUTPUTS)
     def forward(
@@ -169,39 +169,39 @@ class ForMaskedLM(HeadModel):
     ) -> MaskedLMOutput | tuple:
         body = self.base_model.encode(**inputs)
         scores, logits = score_tokens(self.word_logits, body)  # N V, B T V
-        loss = None if labels is None else label_loss(scores, token_labels(labels, body))
+        loss = None if labels is None else label_loss(scores, pack_labels(labels, body))
         return self.as_output(MaskedLMOutput, body, return_dict, loss=loss, logits=logits)
 
 
-class LabelModel(HeadModel):
-    """A head that judges what the body read; the tasks below differ in nothing but their judgement."""
+class Classifier(HeadModel):
+    """A classifier on top of a body; the classes below differ only in loss and logits."""
 
     output_class: type[ModelOutput]
 
-    def judge(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    def loss_and_logits(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
         """(loss if there are labels, logits)"""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it judges")
+        raise NotImplementedError(f"{type(self).__name__} must define loss_and_logits")
 
     @takes(*TEXT, "labels", *OUTPUTS)
     def forward(
         self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> ModelOutput | tuple:
         body = self.base_model.encode(**inputs)
-        loss, logits = self.judge(body, labels)
+        loss, logits = self.loss_and_logits(body, labels)
         return self.as_output(self.output_class, body, return_dict, loss=loss, logits=logits)
 
 
-class ForNextSentencePrediction(LabelModel):
+class ForNextSentencePrediction(Classifier):
     """Does the second sentence follow the first (0) or not (1)?"""
 
     output_class = NextSentencePredictorOutput
 
-    def judge(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    def loss_and_logits(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
         logits = self.cls(body.pooled)  # B 2
         return None if labels is None else label_loss(logits, labels), logits
 
 
-class ForSequenceClassification(LabelModel):
+class ForSequenceClassification(Classifier):
     """One label, several labels, or a number for each text.
 
     The loss is a mean squared error when `num_labels` is 1, else what `config.problem_type` says; without that, whole
@@ -210,19 +210,19 @@ class ForSequenceClassification(LabelModel):
 
     output_class = SequenceClassifierOutput
 
-    def judge(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    def loss_and_logits(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
         logits = self.text_logits(body)  # B L
         return None if labels is None else text_loss(logits, labels, problem_type(self, labels)), logits
 
 
-class ForTokenClassification(LabelModel):
+class ForTokenClassification(Classifier):
     """A label for each token."""
 
     output_class = TokenClassifierOutput
 
-    def judge(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    def loss_and_logits(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
         scores, logits = score_tokens(lambda rows: self.classifier(self.dropout(rows)), body)  # N L, B T L
-        return None if labels is None else label_loss(scores, token_labels(labels, body)), logits
+        return None if labels is None else label_loss(scores, pack_labels(labels, body)), logits
 
 
 class ForMultipleChoice(HeadModel):
@@ -233,10 +233,10 @@ class ForMultipleChoice(HeadModel):
         self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> MultipleChoiceModelOutput | tuple:
         ids, vectors = inputs.get("input_ids"), inputs.get("inputs_embeds")
-        given = ids if vectors is None else vectors
-        if given is None or given.dim() != (3 if vectors is None else 4):
+        values = ids if vectors is None else vectors
+        if values is None or values.dim() != (3 if vectors is None else 4):
             raise InputError("multiple choice takes a batch of the shape B choices T")
-        choices = given.shape[1]
+        choices = values.shape[1]
         flat = {name: value.flatten(0, 1) for name, value in inputs.items() if name in TEXT and name != "head_mask"}
         body = self.base_model.encode(**{**inputs, **flat})
         logits = self.text_logits(body).view(-1, choices)  # B choices
@@ -248,7 +248,7 @@ class ForQuestionAnswering(HeadModel):
     """Where in the text does the answer begin and end?"""
 
     def span_logits(self, rows: Tensor) -> Tensor:
-        """How well an answer begins and ends at each token: N C -> N 2."""
+        """Scores of each token as begin and end of the answer: N C -> N 2."""
         return self.qa_outputs(rows)
 
     @takes(*TEXT, "start_positions", "end_positions", *OUTPUTS)
@@ -259,18 +259,18 @@ class ForQuestionAnswering(HeadModel):
         end_positions: Tensor | None = None,
         return_dict: bool | None = None,
     ) -> QuestionAnsweringModelOutput | tuple:
-        """Padded positions score the lowest number there is, so that no answer begins or ends in them.
+        """Padded positions score the type's lowest number, so that no answer begins or ends in them.
 
-        The loss of the original lets padded positions compete, so with answers given they are computed too.
+        The original loss includes padded positions, so with labels they are computed too.
         """
         if (start_positions is None) != (end_positions is None):
             raise InputError("give both start_positions and end_positions, or neither")
-        learning = start_positions is not None
-        body = self.base_model.encode(**inputs, keep_padding=learning)
+        has_labels = start_positions is not None
+        body = self.base_model.encode(**inputs, keep_padding=has_labels)
         logits = self.span_logits(body.rows)  # N 2
         laid_out = body.layout.unpack(logits, fill=torch.finfo(logits.dtype).min)  # B T 2
         starts, ends = (part.squeeze(-1).contiguous() for part in laid_out.split(1, dim=-1))
-        loss = span_loss(starts, ends, start_positions, end_positions) if learning else None
+        loss = span_loss(starts, ends, start_positions, end_positions) if has_labels else None
         return self.as_output(
             QuestionAnsweringModelOutput, body, return_dict, loss=loss, start_logits=starts, end_logits=ends
         )

@@ -1,4 +1,4 @@
-"""What every model can do with `explain/`: show what happens inside, and let it be changed."""
+"""Methods of every model for `explain/`: capture and change values inside a forward pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Inspectable:
-    """A model that can be looked into while it runs."""
+    """A model whose inner values can be captured and changed."""
 
     def capture(
         self,
@@ -24,13 +24,13 @@ class Inspectable:
         hidden: Iterable[int] | bool = (),
         modules: Iterable[str] = (),
     ) -> AbstractContextManager[CapturedActivations]:
-        """See what was asked for in the runs inside a `with`; all else stays fused. See `explain.capture.capture`."""
+        """Capture the requested values of the runs in a `with`; the rest stays fused. See `explain.capture.capture`."""
         from ..explain.capture import capture
 
         return capture(self, attention, cross=cross, queries=queries, hidden=hidden, modules=modules)
 
     def run_with_cache(self, *args: Any, names: Iterable[str] = ("*",), **kwargs: Any) -> tuple:
-        """(what the model returns, all that was seen on the way). See `explain.capture.run_with_cache`."""
+        """(the model's output, all captured values). See `explain.capture.run_with_cache`."""
         from ..explain.capture import run_with_cache
 
         return run_with_cache(self, *args, names=names, **kwargs)
@@ -43,7 +43,7 @@ class Inspectable:
         cross_heads: Factors | None = None,
         skip: Iterable[int] = (),
     ) -> AbstractContextManager[None]:
-        """Change what the runs inside a `with` compute. See `explain.patch.patched`."""
+        """Change values in the runs inside a `with`. See `explain.patch.patched`."""
         from ..explain.patch import patched
 
         return patched(self, modules, heads=heads, cross_heads=cross_heads, skip=skip)

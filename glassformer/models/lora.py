@@ -1,7 +1,7 @@
-"""Adapters of low rank on a model, in the files of the peft library: adapter_config.json, adapter_model.safetensors.
+"""LoRA adapters of a model, in the format of the peft library: adapter_config.json, adapter_model.safetensors.
 
-The architecture's own table of weights translates the names, so peft reads what is written here and the other way
-round. Where a file keeps several of our layers in one tensor (queries, keys and values in GPT-2), these share their A.
+The architecture's table of weights translates the names, so that peft reads files written here and vice versa. Where a
+file keeps several of our layers in one tensor (queries, keys and values in GPT-2), these share their A.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from ..checkpoints.weights import open_weights
 from ..errors import ConfigError, InputError, WeightsError, nearest, suggests
 from ..nn.lora import LoraLinear
 from ..registry import head_of
-from ..text.base.encoding_options import check_whole_number, one_of
+from ..text.base.encoding_options import check_choice, check_whole_number
 from .parameters import freeze
 
 if TYPE_CHECKING:
@@ -35,16 +35,16 @@ log = logging.getLogger("glassformer")
 CONFIG_FILE, WEIGHTS_FILE = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."  # before every name in an adapter's file
 ALL_LINEAR = "all-linear"  # every linear layer of the body
-TASK_TYPES = {  # what peft calls the heads
+TASK_TYPES = {  # our heads -> peft's names
     "sequence-classification": "SEQ_CLS",
     "token-classification": "TOKEN_CLS",
     "question-answering": "QUESTION_ANS",
     "causal-lm": "CAUSAL_LM",
     "seq2seq-lm": "SEQ_2_SEQ_LM",
 }
-HARMLESS = (True, False, None, "gaussian", "eva", "orthogonal")  # ways to begin that leave the model's weights alone
-# What peft writes that changes nothing once the adapter has its weights.
-IDLE = """alora_invocation_tokens_string arrow_config auto_mapping corda_config ensure_weight_tying eva_config
+SUPPORTED_INITS = (True, False, None, "gaussian", "eva", "orthogonal")  # that leave the model's weights alone
+# Keys of peft that have no effect once the adapter has its weights.
+IGNORED_KEYS = """alora_invocation_tokens_string arrow_config auto_mapping corda_config ensure_weight_tying eva_config
     fan_in_fan_out inference_mode init_lora_weights loftq_config lora_ga_config megatron_core peft_type peft_version
     qalora_group_size revision runtime_config task_type""".split()
 
@@ -61,7 +61,7 @@ class LoraConfig:
     lora_alpha: float = 8
     lora_dropout: float = 0.0
     target_modules: str | tuple[str, ...] = ("query", "value")  # ends of names, ours or the file's; or "all-linear"
-    modules_to_save: tuple[str, ...] | None = None  # parts that learn as a whole; None: a head that is new
+    modules_to_save: tuple[str, ...] | None = None  # parts that are trained and saved in full; None: an untrained head
     use_rslora: bool = False  # scale by alpha / sqrt(r) instead of alpha / r
     base_model_name_or_path: str | None = None
 
@@ -72,7 +72,7 @@ class LoraConfig:
         if self.r is None:
             raise InputError("r must be a whole number of at least 1, got None")
         check_whole_number("r", self.r, 1)
-        one_of("use_rslora", self.use_rslora, (True, False))
+        check_choice("use_rslora", self.use_rslora, (True, False))
         if not isinstance(self.lora_dropout, int | float) or not 0 <= self.lora_dropout < 1:
             raise InputError(f"lora_dropout must be a number from 0 to 1, got {self.lora_dropout!r}")
         if not isinstance(self.lora_alpha, int | float) or isinstance(self.lora_alpha, bool) or self.lora_alpha <= 0:
@@ -92,15 +92,15 @@ class LoraConfig:
             raise ConfigError(f"{where}: peft_type must be 'LORA', got {values.get('peft_type')!r}")
         own = {spec.name for spec in fields(cls)}
         for name, value in values.items():
-            if name not in own and name not in IDLE and value and (name, value) != ("bias", "none"):
+            if name not in own and name not in IGNORED_KEYS and value and (name, value) != ("bias", "none"):
                 raise ConfigError(f"{where}: {name} {value!r} is not supported")
-        begun = values.get("init_lora_weights")
-        if (begun.lower() if isinstance(begun, str) else begun) not in HARMLESS:
-            raise ConfigError(f"{where}: init_lora_weights {begun!r} changed the model's own weights, not supported")
+        init = values.get("init_lora_weights")
+        if (init.lower() if isinstance(init, str) else init) not in SUPPORTED_INITS:
+            raise ConfigError(f"{where}: init_lora_weights {init!r} changed the model's own weights, not supported")
         return cls(**{name: value for name, value in values.items() if name in own})
 
     def matches(self, name: str) -> bool:
-        """Whether a layer is adapted, by peft's rule: a pattern for its whole name, or names that it ends with."""
+        """Whether a layer is adapted, by peft's rule: a pattern for its full name, or names that it ends with."""
         targets = self.target_modules
         if isinstance(targets, str):
             return re.fullmatch(targets, name) is not None
@@ -112,7 +112,7 @@ class LoraConfig:
 
 @suggests
 def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraConfig:
-    """Give a model adapters, in place; from now on only these and `modules_to_save` learn. Returns the settings.
+    """Add adapters to a model, in place, and freeze all else but `modules_to_save`. Returns the settings.
 
     >>> model = BertForSequenceClassification.from_pretrained("./bert-base-chinese/")       # doctest: +SKIP
     >>> add_lora(model, LoraConfig(r=8, target_modules=["query", "value"]))                 # doctest: +SKIP
@@ -120,26 +120,27 @@ def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraCo
     """
     config = config or LoraConfig()
     if model.adapter is not None:
-        raise InputError("the model has an adapter already; merge_lora(model) makes it part of the weights")
-    places = {name: place_of(model, name) for name, each in model.named_modules() if isinstance(each, nn.Linear)}
-    learning = whole_parts(model, config.modules_to_save)  # told before anything is changed
-    chosen = [
+        raise InputError("the model has an adapter already; merge_lora(model) merges it into the weights")
+    sources = linear_sources(model)
+    trained = saved_modules(model, config.modules_to_save)
+    targets = [
         name
-        for name in places
-        if is_chosen(model, config, name, places[name].name) and not any(is_inside(name, part) for part in learning)
+        for name in sources
+        if is_target(model, config, name, sources[name].name) and not any(is_inside(name, part) for part in trained)
     ]
-    refuse_idle_targets(config, places, chosen)
-    for name in chosen:
-        refuse_unadaptable(name, places[name])
-    saved = config.modules_to_save
-    if saved is None:
-        saved = tuple(part for part in model.load_report.initialised if part not in chosen)
-    values = {"modules_to_save": saved, "base_model_name_or_path": model.config.name_or_path or None}
-    config = LoraConfig(**{**vars(config), **{k: v for k, v in values.items() if getattr(config, k) is None}})
-    learning = whole_parts(model, config.modules_to_save)
+    check_targets(config, sources, targets)
+    for name in targets:
+        check_adaptable(name, sources[name])
+    if config.modules_to_save is None:
+        config = replace(
+            config, modules_to_save=tuple(part for part in model.load_report.initialised if part not in targets)
+        )
+    if config.base_model_name_or_path is None:
+        config = replace(config, base_model_name_or_path=model.config.name_or_path or None)
+    trained = saved_modules(model, config.modules_to_save)
     freeze(model)
     shared: dict[str, Tensor] = {}
-    for name in chosen:
+    for name in targets:
         owner, _, leaf = name.rpartition(".")
         layer = LoraLinear(
             model.get_submodule(name),
@@ -147,11 +148,11 @@ def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraCo
             config.lora_alpha,
             config.lora_dropout,
             use_rslora=config.use_rslora,
-            shared=shared.get(places[name].name),
+            shared=shared.get(sources[name].name),
         )
-        shared[places[name].name] = layer.lora_A
+        shared[sources[name].name] = layer.lora_A
         setattr(model.get_submodule(owner), leaf, layer)
-    for part in learning:
+    for part in trained:
         freeze(model, part, frozen=False)
     model.adapter = config
     return config
@@ -161,60 +162,64 @@ def ends_in(name: str, target: str) -> bool:
     return name == target or name.endswith(f".{target}")
 
 
-def refuse_idle_targets(config: LoraConfig, places: Mapping[str, Source], chosen: Sequence[str]) -> None:
-    """Raise if nothing is adapted, and say which target has no part in it."""
-    targets, known = config.target_modules, sorted({name.rpartition(".")[2] for name in places})
+def check_targets(config: LoraConfig, sources: Mapping[str, Source], chosen: Sequence[str]) -> None:
+    """Raise if no layer is adapted, and warn of targets without a layer."""
+    targets, known = config.target_modules, sorted({name.rpartition(".")[2] for name in sources})
     ends = f"the names of linear layers end in {', '.join(known)}"
     if isinstance(targets, str):
         if not chosen:
-            told = f"target_modules {targets!r} is a pattern that no layer's whole name matches"
-            raise InputError(f"{told}; in a list it would be a name: {ends}")
+            message = f"target_modules {targets!r} is a pattern that matches no layer's full name"
+            raise InputError(f"{message}; in a list it would be a name: {ends}")
         return
-    names = [*places, *(place.name for place in places.values())]
-    idle = [target for target in targets if not any(ends_in(name, target) for name in names)]
-    told = [f"no linear layer is named {target!r}{nearest(target, known)}" for target in idle]
+    names = [*sources, *(source.name for source in sources.values())]
+    unused = [target for target in targets if not any(ends_in(name, target) for name in names)]
+    messages = [f"no linear layer is named {target!r}{nearest(target, known)}" for target in unused]
     if not chosen:
-        raise InputError(f"{'; '.join(told) or 'no layer is left to adapt'}; {ends}")
-    for each in told:
-        log.warning("%s; %s", each, ends)
+        raise InputError(f"{'; '.join(messages) or 'no layer is left to adapt'}; {ends}")
+    for message in messages:
+        log.warning("%s; %s", message, ends)
 
 
-def place_of(model: PreTrainedModel, name: str) -> Source:
+def file_source(model: PreTrainedModel, name: str) -> Source:
     """Where the file keeps a layer: `Source.name` is the name of the module there."""
-    place = model.keymap.place(f"{name}.weight", prefixed=model.base_model is not model)
-    shapes = {sibling: tuple(model.get_parameter(sibling).shape) for sibling in place.siblings}
-    return place.resolve(shapes, model.config)._replace(name=place.name.removesuffix(".weight"))
+    source = model.keymap.place(f"{name}.weight", prefixed=model.base_model is not model)
+    shapes = {sibling: tuple(model.get_parameter(sibling).shape) for sibling in source.siblings}
+    return source.resolve(shapes, model.config)._replace(name=source.name.removesuffix(".weight"))
 
 
-def refuse_unadaptable(name: str, place: Source) -> None:
-    """Raise if an adapter of the layer would have no counterpart of two matrices on the file's tensor."""
-    if place.pieces or place.conversion.merge is not None or (place.siblings and place.conversion.dim):
-        raise InputError(f"{name} cannot be adapted: the files keep its weight as {' and '.join(place.file_names)}")
+def linear_sources(model: PreTrainedModel) -> dict[str, Source]:
+    return {name: file_source(model, name) for name, each in model.named_modules() if isinstance(each, nn.Linear)}
 
 
-def is_chosen(model: PreTrainedModel, config: LoraConfig, name: str, in_file: str) -> bool:
+def check_adaptable(name: str, source: Source) -> None:
+    """Raise if an adapter of the layer cannot be expressed as two matrices on the file's tensor."""
+    if source.pieces or source.conversion.merge is not None or (source.siblings and source.conversion.dim):
+        raise InputError(f"{name} cannot be adapted: the files keep its weight as {' and '.join(source.file_names)}")
+
+
+def is_target(model: PreTrainedModel, config: LoraConfig, name: str, in_file: str) -> bool:
     """Whether a layer is adapted, by our name or by the file's."""
     if config.target_modules == ALL_LINEAR:
         return model.keymap.part(name) is None
     return config.matches(name) or config.matches(in_file)
 
 
-def whole_parts(model: PreTrainedModel, asked: Sequence[str] | None) -> list[str]:
-    """The names of the parts that learn as a whole, by peft's rule: all that end in one of those asked for.
+def saved_modules(model: PreTrainedModel, modules_to_save: Sequence[str] | None) -> list[str]:
+    """The names of the modules that are trained in full, by peft's rule: all that end in one of `modules_to_save`.
 
     "classifier" is DistilBERT's `pre_classifier` too. Names are ours or the file's.
     """
-    found: dict[str, list[str]] = {part: [] for part in asked or ()}
+    matches: dict[str, list[str]] = {part: [] for part in modules_to_save or ()}
     for name, _ in model.named_modules():
-        in_file = place_of(model, name).name
-        for part in found:
+        in_file = file_source(model, name).name
+        for part in matches:
             if name.endswith(part) or in_file.endswith(part):
-                found[part].append(name)
-    missing = next((part for part, names in found.items() if not names), None)
+                matches[part].append(name)
+    missing = next((part for part, names in matches.items() if not names), None)
     if missing is not None:
         known = [name for name, _ in model.named_children()]
         raise InputError(f"modules_to_save: the model has no part {missing!r}{nearest(missing, known)}")
-    return list(dict.fromkeys(name for names in found.values() for name in names))
+    return list(dict.fromkeys(name for names in matches.values() for name in names))
 
 
 def is_inside(name: str, part: str) -> bool:
@@ -226,20 +231,20 @@ def lora_layers(model: nn.Module) -> Iterator[tuple[str, LoraLinear]]:
 
 
 def merge_lora(model: PreTrainedModel, *, keep: bool = False) -> PreTrainedModel:
-    """Make what the adapters learnt part of the weights: an ordinary model, that saves as one.
+    """Merge the adapters into the weights: the model is then an ordinary one, and is saved as one.
 
-    With `keep` the adapters stay beside the weights, and `unmerge_lora` takes them out again, bit for bit.
+    With `keep` the adapters stay, and `unmerge_lora` restores the original weights, bit for bit.
     """
-    need_adapter(model)
+    require_adapter(model)
     for name, _ in lora_layers(model):
         if f"{name}.weight" in model.tied_names():
-            raise InputError(f"the weights of {name} are those of the word embeddings too: they would change with it")
+            raise InputError(f"the weights of {name} are tied to the word embeddings, which would change too")
     for name, layer in list(lora_layers(model)):
         if keep:
             layer.merge()
             continue
         owner, _, leaf = name.rpartition(".")
-        setattr(model.get_submodule(owner), leaf, layer.plain())
+        setattr(model.get_submodule(owner), leaf, layer.to_linear())
     if not keep:
         model.adapter = None
         model.tie_weights()
@@ -248,15 +253,15 @@ def merge_lora(model: PreTrainedModel, *, keep: bool = False) -> PreTrainedModel
 
 def unmerge_lora(model: PreTrainedModel) -> PreTrainedModel:
     """Undo `merge_lora(model, keep=True)`."""
-    need_adapter(model)
+    require_adapter(model)
     for _, layer in lora_layers(model):
         layer.unmerge()
     return model
 
 
-def need_adapter(model: PreTrainedModel) -> LoraConfig:
+def require_adapter(model: PreTrainedModel) -> LoraConfig:
     if model.adapter is None:
-        raise InputError("the model has no adapter; add_lora(model, LoraConfig(...)) gives it one")
+        raise InputError("the model has no adapter; add_lora(model, LoraConfig(...)) adds one")
     return model.adapter
 
 
@@ -264,53 +269,52 @@ def need_adapter(model: PreTrainedModel) -> LoraConfig:
 
 
 def adapter_tensors(model: PreTrainedModel) -> dict[str, Tensor]:
-    """What an adapter consists of, under the names of its file."""
-    prefixed = model.base_model is not model
-    found: dict[str, Tensor] = {}
-    parts_of_b: dict[str, list[Tensor]] = {}
+    """The tensors of an adapter, under the names of its file."""
+    tensors: dict[str, Tensor] = {}
+    b_parts: dict[str, list[Tensor]] = {}
     for name, layer in lora_layers(model):
-        place = place_of(model, name)
-        found[f"{PREFIX}{place.name}.lora_A.weight"] = layer.lora_A.detach()
-        sizes = place.sizes or (layer.out_features,)
-        parts = parts_of_b.setdefault(place.name, [layer.lora_B.detach().new_zeros(size, layer.r) for size in sizes])
-        parts[place.part] = layer.lora_B.detach()
-        found[f"{PREFIX}{place.name}.lora_B.weight"] = place.conversion.join(parts, place.heads)
-    parts = whole_parts(model, need_adapter(model).modules_to_save)
-    kept = {
+        source = file_source(model, name)
+        tensors[f"{PREFIX}{source.name}.lora_A.weight"] = layer.lora_A.detach()
+        sizes = source.sizes or (layer.out_features,)
+        parts = b_parts.setdefault(source.name, [layer.lora_B.detach().new_zeros(size, layer.r) for size in sizes])
+        parts[source.part] = layer.lora_B.detach()
+        tensors[f"{PREFIX}{source.name}.lora_B.weight"] = source.conversion.join(parts, source.heads)
+    trained = saved_modules(model, require_adapter(model).modules_to_save)
+    saved = {
         name: tensor
         for name, tensor in model.state_dict().items()
-        if any(is_inside(name, part) for part in parts) and name not in model.tied_names()
+        if any(is_inside(name, part) for part in trained) and name not in model.tied_names()
     }
-    whole = model.keymap.to_file(kept, prefixed, model.config)
-    return found | {f"{PREFIX}{name}": tensor for name, tensor in whole.items()}
+    saved = model.keymap.to_file(saved, model.base_model is not model, model.config)
+    return tensors | {f"{PREFIX}{name}": tensor for name, tensor in saved.items()}
 
 
 def save_adapter(model: PreTrainedModel, folder: Path) -> None:
     """Write the adapter's two files."""
-    config, folder = need_adapter(model), make_folder(folder)
-    places = {name: place_of(model, name) for name, each in model.named_modules() if isinstance(each, nn.Linear)}
-    chosen = {places[name].name for name, _ in lora_layers(model)}
+    config, folder = require_adapter(model), make_folder(folder)
+    sources = linear_sources(model)
+    adapted = {sources[name].name for name, _ in lora_layers(model)}
     targets = config.target_modules
-    if targets == ALL_LINEAR or {each.name for each in places.values() if config.matches(each.name)} != chosen:
-        targets = tuple(sorted(chosen))  # our names, which peft would not find
+    if targets == ALL_LINEAR or {each.name for each in sources.values() if config.matches(each.name)} != adapted:
+        targets = tuple(sorted(adapted))  # our names, which peft would not find
     task = TASK_TYPES.get(head_of(type(model)) or "")
-    written = {
+    values = {
         **asdict(config),
         "target_modules": targets,
         "modules_to_save": list(config.modules_to_save or ()) or None,
         "peft_type": "LORA",
         "task_type": task if config.modules_to_save or task in ("CAUSAL_LM", "SEQ_2_SEQ_LM") else None,
         "bias": "none",
-        "fan_in_fan_out": any(places[name].conversion.permutation(2) == (1, 0) for name, _ in lora_layers(model)),
+        "fan_in_fan_out": any(sources[name].conversion.permutation(2) == (1, 0) for name, _ in lora_layers(model)),
         "init_lora_weights": True,
         "inference_mode": True,
     }
     write_safetensors(folder / WEIGHTS_FILE, adapter_tensors(model))
-    write_atomically(folder / CONFIG_FILE, json.dumps(written, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(folder / CONFIG_FILE, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether a folder holds an adapter and no model of its own."""
+    """Whether a folder holds an adapter without a model."""
     return (folder / CONFIG_FILE).is_file() and not any(folder.glob("model*.safetensors*"))
 
 
@@ -320,13 +324,13 @@ def read_adapter_config(folder: Path) -> LoraConfig:
 
 
 def load_lora(model: PreTrainedModel, folder: str | Path) -> LoraConfig:
-    """Give a model the adapter of a folder, written here or by peft."""
+    """Add the adapter of a folder to a model; it may be written here or by peft."""
     folder = Path(folder)
     config = read_adapter_config(folder)
     if model.adapter is None:
         config = add_lora(model, config)
     load_adapter_tensors(model, folder)
-    trained = whole_parts(model, config.modules_to_save)
+    trained = saved_modules(model, config.modules_to_save)
     report = model.load_report
     report.initialised = [part for part in report.initialised if part not in trained]
     return config
@@ -334,29 +338,29 @@ def load_lora(model: PreTrainedModel, folder: str | Path) -> LoraConfig:
 
 @torch.no_grad()
 def load_adapter_tensors(model: PreTrainedModel, folder: Path) -> None:
-    """Fill the adapters, and the parts that learnt as a whole, from a folder's file."""
-    stored = open_weights(folder / WEIGHTS_FILE)
-    wanted = adapter_tensors(model)
-    faults = [f"{name}: missing" for name in wanted if name not in stored]
-    faults += [f"{name}: the model has no place for it" for name in stored if name not in wanted]
-    for name in wanted.keys() & set(stored):
-        if tuple(stored.info(name).shape) != tuple(wanted[name].shape):
-            faults.append(f"{name}: {list(stored.info(name).shape)} in the file, {list(wanted[name].shape)} here")
-        elif not bool(stored.read(name).isfinite().all()):
+    """Load the adapters, and the modules that are trained in full, from a folder's file."""
+    weights = open_weights(folder / WEIGHTS_FILE)
+    expected = adapter_tensors(model)
+    faults = [f"{name}: missing" for name in expected if name not in weights]
+    faults += [f"{name}: the model has no place for it" for name in weights if name not in expected]
+    for name in expected.keys() & set(weights):
+        if tuple(weights.info(name).shape) != tuple(expected[name].shape):
+            faults.append(f"{name}: {list(weights.info(name).shape)} in the file, {list(expected[name].shape)} here")
+        elif not bool(weights.read(name).isfinite().all()):
             faults.append(f"{name}: holds NaN or infinite values")
     if faults:
         listed = "\n  ".join(sorted(faults)[:50])
         raise WeightsError(f"{len(faults)} weights of the adapter in {folder} do not fit the model:\n  {listed}")
     for name, layer in lora_layers(model):
-        place = place_of(model, name)
+        source = file_source(model, name)
         layer.unmerge()
-        layer.lora_A.copy_(stored.read(f"{PREFIX}{place.name}.lora_A.weight"))
-        b = stored.read(f"{PREFIX}{place.name}.lora_B.weight")
-        layer.lora_B.copy_(place.conversion.split(b, place.sizes or b.shape[:1], place.part, place.heads))
-    whole_names = [name for name in stored if ".lora_A." not in name and ".lora_B." not in name]
-    sources, _ = model.keymap.read([name.removeprefix(PREFIX) for name in whole_names], model.base_model is not model)
-    live = model.state_dict(keep_vars=True)
-    shapes = {name: tuple(tensor.shape) for name, tensor in live.items()}
+        layer.lora_A.copy_(weights.read(f"{PREFIX}{source.name}.lora_A.weight"))
+        b = weights.read(f"{PREFIX}{source.name}.lora_B.weight")
+        layer.lora_B.copy_(source.conversion.split(b, source.sizes or b.shape[:1], source.part, source.heads))
+    saved = [name.removeprefix(PREFIX) for name in weights if ".lora_A." not in name and ".lora_B." not in name]
+    sources, _ = model.keymap.read(saved, model.base_model is not model)
+    parameters = model.state_dict(keep_vars=True)
+    shapes = {name: tuple(tensor.shape) for name, tensor in parameters.items()}
     for name, source in sources.items():
-        tensors = [stored.read(PREFIX + each) for each in source.file_names]
-        live[name].copy_(source.resolve(shapes, model.config).take(*tensors))
+        tensors = [weights.read(PREFIX + each) for each in source.file_names]
+        parameters[name].copy_(source.resolve(shapes, model.config).take(*tensors))

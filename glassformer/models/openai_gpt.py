@@ -1,6 +1,6 @@
 """GPT (Radford et al. 2018): a stack of causal layers that normalise after each residual sum, and nothing after them.
 
-Its layer is the one that BERT took over; what makes it a decoder is only who may look at whom.
+Its layer is the one that BERT adopted; only the causal mask makes it a decoder.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..nn.linear import Linear
 from .base import PreTrainedModel
 from .bert_layers import BertLayer
 from .body import Body, LayerStack
-from .generation import Generates
+from .generation import GenerationMixin
 from .gpt2 import GPT2Embeddings
-from .heads import LastTokenModel, NextWordModel
+from .heads import CausalLMHeadModel, LastTokenClassifier
 from .outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
     CausalLMOutputWithCrossAttentions,
@@ -42,7 +42,7 @@ CONFIG = {
     "attn_pdrop": "attention_probs_dropout_prob",
     "layer_norm_epsilon": "layer_norm_eps",
 }
-MEANT = {"gelu": "gelu_new", "relu": "relu", "silu": "silu", "swish": "silu"}  # a word in these files -> what it is
+FILE_ACTIVATIONS = {"gelu": "gelu_new", "relu": "relu", "silu": "silu", "swish": "silu"}  # names in files -> ours
 
 LAYER = "encoder.layer.{i}."
 WEIGHTS = KeyMap(
@@ -68,7 +68,7 @@ WEIGHTS = KeyMap(
 
 @dataclass(repr=False, eq=False)
 class OpenAIGPTConfig(PretrainedConfig):
-    """The shape of a GPT; the defaults are the published one. `n_embd` and its like answer too.
+    """The shape of a GPT; the defaults are the published one. Names of files such as `n_embd` work too.
 
     The "gelu" of its files is the tanh form, which other architectures call "gelu_new".
     """
@@ -82,7 +82,7 @@ class OpenAIGPTConfig(PretrainedConfig):
     hidden_size: int = integer(768)
     num_hidden_layers: int = integer(12, high=10_000)
     num_attention_heads: int = integer(12)
-    hidden_act: str = choice("gelu", MEANT)
+    hidden_act: str = choice("gelu", FILE_ACTIVATIONS)
     hidden_dropout_prob: float = number(0.1, 0, 1)
     embedding_dropout_prob: float = number(0.1, 0, 1)
     attention_probs_dropout_prob: float = number(0.1, 0, 1)
@@ -111,7 +111,7 @@ class OpenAIGPTPreTrainedModel(PreTrainedModel):
 
 
 class OpenAIGPTModel(OpenAIGPTPreTrainedModel, Body):
-    """Tokens in, vectors that know what came before out."""
+    """Tokens in, causal contextual vectors out."""
 
     def __init__(self, config: OpenAIGPTConfig):
         super().__init__(config)
@@ -138,11 +138,11 @@ class OpenAIGPTLayer(BertLayer):
 
     def __init__(self, config: OpenAIGPTConfig):
         super().__init__(config)
-        self.intermediate.intermediate_act_fn = ACTIVATIONS[MEANT[config.hidden_act]]()
+        self.intermediate.intermediate_act_fn = ACTIVATIONS[FILE_ACTIVATIONS[config.hidden_act]]()
 
 
-class OpenAIGPTLMHeadModel(Generates, OpenAIGPTPreTrainedModel, NextWordModel):
-    """Which word comes next? The weights that score words are those of the word embeddings."""
+class OpenAIGPTLMHeadModel(GenerationMixin, OpenAIGPTPreTrainedModel, CausalLMHeadModel):
+    """Which word comes next? The output layer is tied to the word embeddings."""
 
     def __init__(self, config: OpenAIGPTConfig):
         super().__init__(config)
@@ -158,7 +158,7 @@ class OpenAIGPTLMHeadModel(Generates, OpenAIGPTPreTrainedModel, NextWordModel):
         return self.predict(self.transformer.encode(**inputs), labels, return_dict)
 
 
-class OpenAIGPTForSequenceClassification(OpenAIGPTPreTrainedModel, LastTokenModel):
+class OpenAIGPTForSequenceClassification(OpenAIGPTPreTrainedModel, LastTokenClassifier):
     def __init__(self, config: OpenAIGPTConfig):
         super().__init__(config)
         self.num_labels = config.num_labels
@@ -170,4 +170,4 @@ class OpenAIGPTForSequenceClassification(OpenAIGPTPreTrainedModel, LastTokenMode
     def forward(
         self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> SequenceClassifierOutputWithPast | tuple:
-        return self.judge(self.transformer.encode(**inputs), inputs.get("input_ids"), labels, return_dict)
+        return self.classify(self.transformer.encode(**inputs), inputs.get("input_ids"), labels, return_dict)

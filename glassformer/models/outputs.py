@@ -1,4 +1,4 @@
-"""What models return: a dictionary, an object and a tuple at once."""
+"""Outputs of models: a dictionary, an object and a tuple at once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..nn.layout import Layout
 
 
 class ModelOutput(OrderedDict):
-    """An ordered dictionary whose values are attributes and can be counted off as in a tuple.
+    """An ordered dictionary whose values are attributes too, and can be indexed as in a tuple.
 
-    Values that are None are attributes only: they have no key and no place.
+    Values that are None are attributes only: they have no key and no index.
 
     >>> out = BaseModelOutput(last_hidden_state=1, attentions=(2,))
     >>> out["last_hidden_state"], out.last_hidden_state, out[0], out[1], out.hidden_states, len(out)
@@ -25,10 +25,10 @@ class ModelOutput(OrderedDict):
 
     def __post_init__(self) -> None:
         first = next(iter(fields(self))).name
-        given = self.__dict__[first]
-        if isinstance(given, Mapping | Iterator):  # {name: value} or pairs, as torch's own tools rebuild outputs
+        value = self.__dict__[first]
+        if isinstance(value, Mapping | Iterator):  # {name: value} or pairs, as torch's own tools rebuild outputs
             self.__dict__[first] = None
-            self.__dict__.update(self._checked(dict(given)))
+            self.__dict__.update(self._checked(dict(value)))
         self._index()
 
     def _checked(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class ModelOutput(OrderedDict):
         return values
 
     def _index(self) -> None:
-        """Make the keys those of the values that are there, in their order."""
+        """Make the keys those of the values that are not None, in their order."""
         super().clear()
         for spec in fields(self):
             if self.__dict__[spec.name] is not None:
@@ -68,13 +68,13 @@ class ModelOutput(OrderedDict):
         """All values that are not None, in order."""
         return tuple(super(ModelOutput, self).__getitem__(key) for key in self.keys())
 
-    def given_as(self, return_dict: bool) -> ModelOutput | tuple:
-        """This object, or its plain tuple when the caller asked for `return_dict=False`."""
+    def as_returned(self, return_dict: bool) -> ModelOutput | tuple:
+        """This object, or its plain tuple with `return_dict=False`."""
         return self if return_dict else self.to_tuple()
 
 
 def output(cls: type) -> type:
-    """Make a class of outputs: a dataclass whose order is that of the tuple."""
+    """Decorate an output class: a dataclass whose field order is that of the tuple."""
     return dataclass(cls, eq=False)
 
 
@@ -187,7 +187,7 @@ class QuestionAnsweringModelOutput(ModelOutput):
 
 @dataclass
 class BodyOutput:
-    """What a body gives its heads: the rows of the stream and their layout."""
+    """The output of a body for its heads: the rows of the stream and their layout."""
 
     rows: Tensor  # N C
     layout: Layout

@@ -8,7 +8,7 @@ from ..errors import InputError, nearest
 
 
 def count_parameters(model: nn.Module, trainable: bool = False) -> int:
-    """How many parameters a model has, each counted once; `trainable` counts those that learn.
+    """The number of parameters of a model, each counted once; `trainable` counts only those that are not frozen.
 
     >>> count_parameters(nn.Linear(3, 2))
     8
@@ -17,7 +17,7 @@ def count_parameters(model: nn.Module, trainable: bool = False) -> int:
 
 
 def freeze(model: nn.Module, *parts: str, frozen: bool = True) -> int:
-    """Stop parameters from learning: all, or those under the named parts. Returns how many parameters changed.
+    """Freeze parameters: all, or those under the named parts. Returns how many parameters changed.
 
     >>> layer = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
     >>> freeze(layer, "0")

@@ -1,4 +1,4 @@
-"""Models and their folders: how weights come into a model, what is said about them, and how they are written."""
+"""`from_pretrained` and `save_pretrained`: loading, reporting and saving the weights of a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..checkpoints.ignored_arguments import IGNORED_BY_MODELS, resolve_ignored_a
 from ..checkpoints.key_prefixes import without_wrapper_prefix
 from ..checkpoints.load import (
     LoadReport,
-    Unfilled,
+    SkipInitialisation,
     is_finite,
     load_weights,
     plan_load,
@@ -31,7 +31,7 @@ from ..checkpoints.pretrained_config import PretrainedConfig, resolve_config
 from ..checkpoints.weights import Weights, open_weights, write_weights
 from ..errors import refuse_unknown
 from .pruning import KINDS, pruned_in
-from .untrained import UNTRAINED, learnt_otherwise, remember, remember_made, still_untrained
+from .untrained import UNTRAINED, has_other_head, sample_new_model, sample_parts, still_untrained
 
 if TYPE_CHECKING:
     from .base import PreTrainedModel
@@ -40,25 +40,25 @@ log = logging.getLogger("glassformer")
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
-_bodies_are_hollow: ContextVar[bool] = ContextVar("bodies are hollow", default=False)
+_bodies_on_meta: ContextVar[bool] = ContextVar("bodies on meta", default=False)
 
 
-def is_made_again() -> bool:
-    """Whether a model is made a second time, for a head that its checkpoint lacks: what it had to say is said."""
-    return _bodies_are_hollow.get()
+def is_rebuilding() -> bool:
+    """Whether a model is built a second time, for a head that its checkpoint lacks: its warnings are logged already."""
+    return _bodies_on_meta.get()
 
 
-class ModelType(type):
-    """Makes models; while a checkpoint without some head is loaded, only the head is really made."""
+class ModelMeta(type):
+    """Builds models; while a checkpoint without some head is loaded, only the head gets memory."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if not (getattr(cls, "is_body", False) and _bodies_are_hollow.get()):
+        if not (getattr(cls, "is_body", False) and _bodies_on_meta.get()):
             return super().__call__(*args, **kwargs)
-        with torch.device("meta"), Unfilled():
+        with torch.device("meta"), SkipInitialisation():
             return super().__call__(*args, **kwargs)
 
 
-class PretrainedIO(nn.Module, metaclass=ModelType):
+class PretrainedIO(nn.Module, metaclass=ModelMeta):
     """A model that is read from a Hugging Face checkpoint folder and written into one."""
 
     is_body: ClassVar[bool]  # `Body` says so, whichever of the two classes is named first
@@ -66,9 +66,9 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
     def __init__(self) -> None:
         super().__init__()
         self.load_report = LoadReport()
-        # What `untrained` compares with: parts that the files lacked, or all parts of a model that was never loaded.
+        # Initial values for `untrained`: of parts that the files lacked, or of all parts of a new model.
         self._initialised: dict[str, dict[str, Tensor]] = {}
-        self._made: dict[str, dict[str, Tensor]] = {}
+        self._constructed: dict[str, dict[str, Tensor]] = {}
 
     @classmethod
     def from_pretrained(
@@ -94,7 +94,7 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
 
         Every weight of the body must be there, of the right shape and finite: one WeightsError lists what is not.
         `tolerate` takes patterns of weights that may be wrong all the same. A head that the checkpoint lacks is
-        initialised, said and remembered in `model.load_report`. Weights are float32 unless `dtype` says otherwise
+        initialised, logged and recorded in `model.load_report`. Weights are float32 unless `dtype` says otherwise
         ("auto" keeps the file's), and go to the one device that `device_map` names ("auto": the accelerator, if any).
 
         >>> BertModel.from_pretrained("./bert-base-uncased/", output_hidden_states=True)  # doctest: +SKIP
@@ -114,15 +114,15 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
         weights = without_wrapper_prefix(open_weights(folder, only_safetensors=bool(use_safetensors)))
         resolve_labels(config, weights)
 
-        model = cls.hollow(config, **model_arguments)
+        model = cls.without_weights(config, **model_arguments)
         if model.base_model is not model and model.needs_initialising(
             weights, bool(ignore_mismatched_sizes or tolerate)
         ):
-            hollow = _bodies_are_hollow.set(True)
+            before = _bodies_on_meta.set(True)
             try:
                 model = cls(config, **model_arguments)
             finally:
-                _bodies_are_hollow.reset(hollow)
+                _bodies_on_meta.reset(before)
         model.load_report = load_weights(
             model,
             weights,
@@ -135,92 +135,92 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
         )
         model.load_report.notes += token_notes(config)
         model.initialise_missing_weights()
-        model.adopt_untrained(weights.metadata.get(UNTRAINED, ""))
+        model.record_untrained(weights.metadata.get(UNTRAINED, ""))
         model.config.name_or_path = str(name_or_path)
         model.read_generation_config(folder)
-        model.say_what_was_found(name_or_path)
+        model.log_load_report(name_or_path)
         if device is not None:
             model.to(device)
         model.eval()
         return (model, model.load_report.as_loading_info()) if output_loading_info else model
 
     @classmethod
-    def hollow(cls: type[Model], config: PretrainedConfig, **arguments: Any) -> Model:
-        """The module tree alone, with shapes and no weights."""
-        with torch.device("meta"), Unfilled():
+    def without_weights(cls: type[Model], config: PretrainedConfig, **arguments: Any) -> Model:
+        """The module tree on the meta device: shapes without values."""
+        with torch.device("meta"), SkipInitialisation():
             return cls(config, **arguments)
 
     def needs_initialising(self, weights: Weights, lenient: bool) -> bool:
-        """Whether the files leave something outside the body that only its own constructor can make."""
+        """Whether the files lack something outside the body that only its own constructor can initialise."""
         plan = plan_load(self, weights, self.keymap, prefixed=True, tied=self.tied_names())
         loaded = plan.sources.keys()
         return lenient or bool(plan.absent_parts) or any(name not in loaded for name, _ in self.named_buffers())
 
     def initialise_missing_weights(self) -> None:
-        """Give freshly drawn values to whatever a load left empty, and tie what is tied."""
-        tied, drawn = self.tied_names(), {}
+        """Initialise the weights that a load left on the meta device, and tie weights."""
+        tied, missing = self.tied_names(), {}
         for prefix, module in self.named_modules():
             for name, parameter in list(module.named_parameters(recurse=False)):
                 if parameter.is_meta and f"{prefix}.{name}".lstrip(".") not in tied:
                     empty = torch.zeros_like(parameter, device="cpu", dtype=self.dtype)
                     setattr(module, name, nn.Parameter(empty, requires_grad=parameter.requires_grad))
-                    drawn.setdefault(module, set()).add(name)
+                    missing.setdefault(module, set()).add(name)
         self.tie_weights()
-        for module, names in drawn.items():
+        for module, names in missing.items():
             loaded = {n: p.data.clone() for n, p in module.named_parameters(recurse=False) if n not in names}
             self._init_weights(module)
             for name, data in loaded.items():
                 getattr(module, name).data.copy_(data)
 
     def optional_parts(self) -> list[str]:
-        """Parts that a checkpoint may lack: heads, and what in the body is not always there."""
+        """Parts that a checkpoint may lack: heads, and optional parts of the body."""
         return list(dict.fromkeys(filter(None, (self.keymap.part(name) for name, _ in self.named_parameters()))))
 
-    def remember_making(self) -> None:
-        """Remember the weights of a model that was made just now."""
+    def record_new_weights(self) -> None:
+        """Record the weights of a newly built model."""
         heads = [part for part in self.optional_parts() if not f"{part}.".startswith(self.keymap.prefix)]
-        self._made = remember_made(self, [] if self.base_model is self else heads, self.base_model_prefix)
+        self._constructed = sample_new_model(self, [] if self.base_model is self else heads, self.base_model_prefix)
 
-    def adopt_untrained(self, saved: str) -> None:
-        """Remember which parts were drawn at random: now, or before they were saved."""
-        drawn, prefix, before = self.load_report.initialised, self.keymap.prefix, saved.split(", ")
-        drawn += [p for p in self.optional_parts() if p.removeprefix(prefix) in before and p not in drawn]
-        self._initialised, self._made = remember(self, drawn), {}
+    def record_untrained(self, saved: str) -> None:
+        """Record which parts are randomly initialised: by this load, or before they were saved."""
+        parts, prefix, before = self.load_report.initialised, self.keymap.prefix, saved.split(", ")
+        parts += [p for p in self.optional_parts() if p.removeprefix(prefix) in before and p not in parts]
+        self._initialised, self._constructed = sample_parts(self, parts), {}
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it came from a checkpoint, and was not made from a config alone."""
-        return not self._made
+        """Whether it was loaded from a checkpoint, and not built from a config alone."""
+        return not self._constructed
 
     @property
     def untrained(self) -> list[str]:
-        """Parts that were drawn at random, when the model was loaded or made, and have learnt nothing since.
+        """Parts that were randomly initialised, when the model was loaded or built, and not trained since.
 
         >>> BertForSequenceClassification.from_pretrained("./bert-base-uncased/").untrained    # doctest: +SKIP
         ['classifier']
         >>> BertForSequenceClassification(BertConfig()).untrained                              # doctest: +SKIP
         ['bert', 'classifier']
         """
-        return still_untrained(self, self._made) or self.untrained_since_load()
+        return still_untrained(self, self._constructed) or self.untrained_since_load()
 
     def untrained_since_load(self) -> list[str]:
         """Those of them that the checkpoint lacked."""
         return [part for part in still_untrained(self, self._initialised) if part in self.load_report.initialised]
 
-    def say_what_was_found(self, name_or_path: str | Path) -> None:
+    def log_load_report(self, name_or_path: str | Path) -> None:
         report, name = self.load_report, type(self).__name__
         for note in report.notes:
             log.warning("%s: %s", name_or_path, note)
         lacking = [part for part in report.initialised if part not in report.replaced]
         if lacking:
-            told = "%s: %s has no trained %s; it starts from random weights and must be trained before use"
-            log.warning(told, name, name_or_path, ", ".join(lacking))
+            message = "%s: %s has no trained %s; it starts from random weights and must be trained before use"
+            log.warning(message, name, name_or_path, ", ".join(lacking))
         if report.replaced:
-            told = "%s: the %s of %s has another shape and is drawn anew; it must be trained before use"
-            log.warning(told, name, ", ".join(report.replaced), name_or_path)
-        if not report.initialised and learnt_otherwise(name, self.config):
-            told = "%s is a %s: its classifier fits a %s by shape and has learnt something else"
-            log.warning(told, name_or_path, (self.config.architectures or [""])[0], name)
+            message = "%s: the %s of %s has another shape and is initialised anew; it must be trained before use"
+            log.warning(message, name, ", ".join(report.replaced), name_or_path)
+        if not report.initialised and has_other_head(name, self.config):
+            message = "%s is a %s: its classifier fits a %s by shape, but was trained for something else"
+            log.warning(message, name_or_path, (self.config.architectures or [""])[0], name)
         if report.tolerated:
             log.warning("%s: these weights were wrong and are tolerated: %s", name, ", ".join(report.tolerated))
         body = [name for name in report.unused if self.keymap.is_of_body(name)]
@@ -231,19 +231,19 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
                 len(body),
                 ", ".join(body[:8]),
             )
-        idle = report.unused + report.leftovers
-        if idle:
-            log.info("%s: %d weights of %s are not used: %s", name, len(idle), name_or_path, ", ".join(idle))
+        unused = report.unused + report.leftovers
+        if unused:
+            log.info("%s: %d weights of %s are not used: %s", name, len(unused), name_or_path, ", ".join(unused))
 
     def read_generation_config(self, folder: Path) -> None:
-        """Models that generate take over what the checkpoint says about it."""
+        """Read generation_config.json, in models that generate."""
 
     def save_pretrained(
         self, save_directory: str | Path, *, max_shard_size: int | str = "5GB", safe_serialization: bool = True
     ) -> None:
         """Write config.json and the weights, as Hugging Face names them, so that any version reads them back.
 
-        Of a model with an adapter, the adapter is written, and not the weights it stands on.
+        Of a model with an adapter, only the adapter is written.
         """
         folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
@@ -263,8 +263,8 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
             log.warning("saved with NaN or infinite values, which a load will refuse: %s", ", ".join(wrong[:8]))
         tensors = self.keymap.to_file(own, prefixed=self.base_model is not self, config=self.config)
         untrained = [part.removeprefix(self.keymap.prefix) for part in self.untrained_since_load()]
-        about = {UNTRAINED: ", ".join(untrained)} if untrained else {}
+        metadata = {UNTRAINED: ", ".join(untrained)} if untrained else {}
         write_weights(
-            folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization, metadata=about
+            folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization, metadata=metadata
         )
         self.config.save_pretrained(folder)

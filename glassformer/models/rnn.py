@@ -1,8 +1,8 @@
-"""What came before the Transformer: an encoder and a decoder that read word by word (Sutskever et al. 2014).
+"""The recurrent encoder-decoder that came before the Transformer (Sutskever et al. 2014).
 
-Without attention all that the decoder knows of the source is one vector of fixed size. `attention` lets it look back:
-"bahdanau" before each step of the decoder (2014), the three of "luong" after it (2015). A convolutional encoder, which
-reads all words at once but sees few of them (Gehring et al. 2017), can take the place of the recurrent one.
+Without attention the decoder knows the source only by one vector of fixed size. `attention` adds attention to the
+encoder's states: "bahdanau" before each step of the decoder (2014), the three of "luong" after it (2015). A
+convolutional encoder (Gehring et al. 2017), which reads all words at once, can replace the recurrent one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RNNConfig(Seq2SeqConfig):
 
     @property
     def state_size(self) -> int:
-        """An LSTM remembers twice: what it says and what it keeps."""
+        """The size of a layer's state; an LSTM has an output and a cell state."""
         return self.hidden_size * (2 if self.cell == "lstm" else 1)
 
 
@@ -66,7 +66,7 @@ class RNNForSeq2SeqLM(Seq2SeqModel):
     config_class = RNNConfig
     base_model_prefix = "rnn"
     keymap = KeyMap(prefix="rnn.", body=("encoder", "decoder"))
-    layers: Sequence[nn.Module] = ()  # without attention of many heads there is nothing to prune or mask
+    layers: Sequence[nn.Module] = ()  # no attention heads to prune or mask
 
     def __init__(self, config: RNNConfig):
         super().__init__(config)

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ..errors import InputError
-from ..nn.additive import BahdanauAttention, LuongAttention, look
 from ..nn.context import Context, Source
 from ..nn.dropout import Dropout
-from ..nn.layout import Layout, lengths_of
+from ..nn.layout import Layout, sequence_lengths
 from ..nn.linear import Linear
+from ..nn.rnn_attention import BahdanauAttention, LuongAttention, apply_scores
 from .embeddings import Embeddings
 from .encoder_decoder import Decoder, Encoder
 from .outputs import BodyOutput
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class WordVectors(Embeddings):
-    """The vectors of words."""
+    """Word vectors."""
 
     position_count = None
 
@@ -45,14 +45,14 @@ class WordVectors(Embeddings):
     def check(  # type: ignore[override]
         self, ids: Tensor | None, types: Tensor | None, positions: Tensor, layout: Layout, name: str
     ) -> None:
-        """Refuse also padding that a recurrent model cannot leave out."""
+        """Refuse also padding anywhere but at the end."""
         super().check(ids, types, positions, layout, name)
         if layout.mask is not None or any(run.column for run in layout.runs):
             raise InputError("a text that is read word by word has its padding at the end, and only there")
 
 
 class Recurrent(nn.Module):
-    """What encoders and decoder share: their words, and that they have no heads."""
+    """What encoders and decoder share: word vectors, and no attention heads."""
 
     layer_count = 0
 
@@ -66,7 +66,7 @@ class Recurrent(nn.Module):
         if head_mask is not None:
             raise InputError("a recurrent model has no heads to mask")
 
-    def finished(self, rows: Tensor, context: Context) -> BodyOutput:
+    def as_body_output(self, rows: Tensor, context: Context) -> BodyOutput:
         layout, states = context.layout, context.hidden_states
         weights = None if context.cross is None else context.cross.weights
         return BodyOutput(
@@ -78,25 +78,25 @@ class Recurrent(nn.Module):
         )
 
 
-class RNNEncoder(Recurrent, Encoder):
-    """Reads the source, in a way of its own."""
+class SourceEncoder(Recurrent, Encoder):
+    """Base class of the encoders."""
 
     def __init__(self, config: RNNConfig):
         super().__init__(config, config.source_words)
 
     def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
-        """What becomes of words N C, step by step, and the last state of each text, B layers state."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it reads")
+        """The hidden states of each layer for words N C, and the final state of each text, B layers state."""
+        raise NotImplementedError(f"{type(self).__name__} must define read")
 
     def run_layers(self, x: Tensor, context: Context) -> Tensor:
-        seen, context.state = self.read(x, context.layout)
+        states, context.state = self.read(x, context.layout)
         if context.output_hidden_states:
-            context.hidden_states = [x, *seen]
-        return seen[-1]
+            context.hidden_states = [x, *states]
+        return states[-1]
 
 
-class RecurrentEncoder(RNNEncoder):
-    """Reads from both ends; half of every vector comes from each side."""
+class RecurrentEncoder(SourceEncoder):
+    """A bidirectional recurrent encoder; half of every vector comes from each direction."""
 
     def __init__(self, config: RNNConfig):
         super().__init__(config)
@@ -106,41 +106,41 @@ class RecurrentEncoder(RNNEncoder):
         self.rnn = kind(size, size // 2, layers, batch_first=True, bidirectional=True, dropout=dropout)
 
     def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
-        lengths = torch.tensor(lengths_of(layout))
+        lengths = torch.tensor(sequence_lengths(layout))
         packed = pack_padded_sequence(layout.unpack(x), lengths, batch_first=True, enforce_sorted=False)
-        read, last = self.rnn(packed)
-        states, _ = pad_packed_sequence(read, batch_first=True, total_length=layout.length)  # B T C
+        hidden, last = self.rnn(packed)
+        states, _ = pad_packed_sequence(hidden, batch_first=True, total_length=layout.length)  # B T C
         ends = last if isinstance(last, tuple) else (last,)
         joined = [end.unflatten(0, (-1, 2)).permute(2, 0, 1, 3).flatten(2) for end in ends]  # each B layers C
         return [layout.pack(states)], torch.cat(joined, -1)
 
 
-class ConvolutionalEncoder(RNNEncoder):
-    """Reads through windows of a few words; each layer sees a little further."""
+class ConvolutionalEncoder(SourceEncoder):
+    """A convolutional encoder: windows of a few words, whose reach grows with every layer."""
 
     def __init__(self, config: RNNConfig):
         super().__init__(config)
         size, layers = config.hidden_size, config.num_hidden_layers
-        reach = {"kernel_size": config.kernel_size, "padding": config.kernel_size // 2}
-        self.convolution = nn.ModuleList(nn.Conv1d(size, size, **reach) for _ in range(layers))
+        window = {"kernel_size": config.kernel_size, "padding": config.kernel_size // 2}
+        self.convolution = nn.ModuleList(nn.Conv1d(size, size, **window) for _ in range(layers))
         self.LayerNorm = nn.ModuleList(nn.LayerNorm(size) for _ in range(layers))
         self.bridge = Linear(size, layers * config.state_size)
 
     def read(self, x: Tensor, layout: Layout) -> tuple[list[Tensor], Tensor]:
-        """What is remembered is made of the mean of all words."""
-        seen = []
+        """The final state is computed from the mean of all words."""
+        states = []
         for convolution, norm in zip(self.convolution, self.LayerNorm, strict=True):
             parts = zip(layout.runs, x.split([run.count * run.length for run in layout.runs]), strict=True)
             blocks = [rows.view(run.count, run.length, -1).transpose(1, 2) for run, rows in parts]  # each B C T
             wide = [convolution(block).transpose(1, 2).flatten(0, 1) for block in blocks]
             x = norm(x + self.dropout(torch.cat(wide).relu()))
-            seen.append(x)
-        means = layout.unpack(x).sum(1) / torch.tensor(lengths_of(layout), device=x.device)[:, None]  # B C
-        return seen, self.bridge(means).tanh().unflatten(-1, (len(self.convolution), -1))
+            states.append(x)
+        means = layout.unpack(x).sum(1) / torch.tensor(sequence_lengths(layout), device=x.device)[:, None]  # B C
+        return states, self.bridge(means).tanh().unflatten(-1, (len(self.convolution), -1))
 
 
 class RecurrentDecoder(Recurrent, Decoder):
-    """Writes the target word by word; what it remembers begins as what the encoder remembered."""
+    """A recurrent decoder, whose initial state is the final state of the encoder."""
 
     keeps_state = True
 
@@ -148,13 +148,13 @@ class RecurrentDecoder(Recurrent, Decoder):
         super().__init__(config, config.vocab_size)
         size = config.hidden_size
         kind, name = (nn.LSTMCell if config.cell == "lstm" else nn.GRUCell), config.attention
-        self.looks_before = name == "bahdanau"
-        widths = [size * 2 if self.looks_before else size, *[size] * (config.num_hidden_layers - 1)]
+        self.attends_first = name == "bahdanau"
+        widths = [size * 2 if self.attends_first else size, *[size] * (config.num_hidden_layers - 1)]
         self.cell = nn.ModuleList(kind(width, size) for width in widths)
         self.attention: BahdanauAttention | LuongAttention | None = None
         if name != "without":
             self.attention = (
-                BahdanauAttention(size) if self.looks_before else LuongAttention(size, name.removeprefix("luong_"))
+                BahdanauAttention(size) if self.attends_first else LuongAttention(size, name.removeprefix("luong_"))
             )
             self.combine = Linear(2 * size, size)
 
@@ -163,71 +163,71 @@ class RecurrentDecoder(Recurrent, Decoder):
         layout, memory = context.layout, None if context.cross is None else context.cross.source
         state = None if memory is None else memory.state
         if state is None:
-            raise InputError("a recurrent decoder begins with the last state of its encoder: give input_ids")
-        lengths = torch.tensor(lengths_of(layout)).sort(descending=True)  # the longest first
+            raise InputError("a recurrent decoder begins with the final state of its encoder: give input_ids")
+        lengths = torch.tensor(sequence_lengths(layout)).sort(descending=True)  # the longest first
         order = lengths.indices.to(x.device)
         words, state = layout.unpack(x)[order], state[order]
         source = self.prepare_source(memory, order)
-        said, contexts, looks = [], [], []
+        outputs, contexts, weights_of_steps = [], [], []
         for place in range(int(lengths.values[0])):
-            going = int((lengths.values > place).sum())  # no work on sequences that have ended
-            new, read, weights = self.step(words[:going, place], state[:going], [each[:going] for each in source])
-            state = torch.cat((new, state[going:]))
-            said.append(self.top(new))
+            active = int((lengths.values > place).sum())  # no work on sequences that have ended
+            new, read, weights = self.step(words[:active, place], state[:active], [each[:active] for each in source])
+            state = torch.cat((new, state[active:]))
+            outputs.append(self.top_state(new))
             contexts.append(read)
-            looks.append(weights)
+            weights_of_steps.append(weights)
 
         def laid_out(steps: list[Tensor]) -> Tensor:
-            """Steps of fewer and fewer sequences as B T C, in the order in which they were given."""
+            """Steps of fewer and fewer sequences as B T C, in the order of the batch."""
             wide = [nn.functional.pad(step, (0, 0, 0, layout.batch - len(step))) for step in steps]
             return torch.stack(wide, 1)[order.argsort()]
 
-        spoken = layout.pack(laid_out(said))  # N C
+        output = layout.pack(laid_out(outputs))  # N C
         if self.attention is not None:
-            spoken = self.combine(torch.cat((layout.pack(laid_out(contexts)), spoken), -1)).tanh()
+            output = self.combine(torch.cat((layout.pack(laid_out(contexts)), output), -1)).tanh()
             if context.output_attentions:
-                context.cross.weights = laid_out(looks)[:, None]  # B 1 T S
-        spoken = self.dropout(spoken)
+                context.cross.weights = laid_out(weights_of_steps)[:, None]  # B 1 T S
+        output = self.dropout(output)
         context.state = state[order.argsort()]
         if context.output_hidden_states:
-            context.hidden_states = [spoken]
-        return spoken
+            context.hidden_states = [output]
+        return output
 
     def prepare_source(self, memory: Source, order: Tensor) -> list[Tensor]:
-        """What each step needs of the source, if it looks at it: what it is compared with, its vectors, its mask."""
+        """What the attention reads at every step: prepared keys, vectors, additive mask; nothing without attention."""
         if self.attention is None:
             return []
         keys, layout = memory.layout.unpack(memory.rows)[order], memory.layout  # B S C
         mask = layout.padding_mask(keys) if layout.mask is None else layout.mask  # B 1 1 S
-        hidden = keys.new_zeros(len(keys), 1, layout.length) if mask is None else mask[order, 0]
-        return [self.attention.prepare(keys), keys, hidden]
+        bias = keys.new_zeros(len(keys), 1, layout.length) if mask is None else mask[order, 0]
+        return [self.attention.prepare(keys), keys, bias]
 
     def step(self, x: Tensor, state: Tensor, source: list[Tensor]) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """One word of every sequence (B C): the new state, and what was seen of the source (B C and B S)."""
+        """One word of every sequence (B C): the new state, the context (B C) and the weights (B S) of the attention."""
         context = weights = None
-        if self.looks_before:
-            context, weights = self.look_at(source, state)
+        if self.attends_first:
+            context, weights = self.attend(source, state)
             x = torch.cat((x, context), -1)
         new = []
         for layer, cell in enumerate(self.cell):
             before = state[:, layer]
             if isinstance(cell, nn.LSTMCell):
-                spoken, kept = cell(x, tuple(part.contiguous() for part in before.chunk(2, -1)))
-                new.append(torch.cat((spoken, kept), -1))
+                output, memory = cell(x, tuple(part.contiguous() for part in before.chunk(2, -1)))
+                new.append(torch.cat((output, memory), -1))
             else:
-                spoken = cell(x, before.contiguous())
-                new.append(spoken)
-            x = self.dropout(spoken)
+                output = cell(x, before.contiguous())
+                new.append(output)
+            x = self.dropout(output)
         state = torch.stack(new, 1)
-        if source and not self.looks_before:
-            context, weights = self.look_at(source, state)
+        if source and not self.attends_first:
+            context, weights = self.attend(source, state)
         return state, context, weights
 
-    def look_at(self, source: list[Tensor], state: Tensor) -> tuple[Tensor, Tensor]:
-        prepared, keys, hidden = source
-        context, weights = look(self.attention.score(self.top(state), prepared), keys, hidden)
+    def attend(self, source: list[Tensor], state: Tensor) -> tuple[Tensor, Tensor]:
+        prepared, keys, bias = source
+        context, weights = apply_scores(self.attention.score(self.top_state(state), prepared) + bias, keys)
         return context, weights[:, 0]
 
-    def top(self, state: Tensor) -> Tensor:
-        """What the last layer says: B C"""
+    def top_state(self, state: Tensor) -> Tensor:
+        """The output of the last layer: B C"""
         return state[:, -1, : self.embeddings.word_embeddings.embedding_dim]

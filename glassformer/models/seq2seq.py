@@ -1,6 +1,6 @@
-"""Models that read one text and write another: what all encoder-decoders share.
+"""The base class of all encoder-decoder models.
 
-Such a model has an `encoder` and a `decoder` (see encoder_decoder.py), and generation reads on with the decoder alone.
+Such a model has an `encoder` and a `decoder` (see encoder_decoder.py); generation runs the decoder alone.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..errors import ConfigError, InputError
 from ..nn.loss import IGNORED, label_loss
 from ..nn.mask import check_tensor
 from .encoder_decoder import Decoder, Encoder
-from .generation import Generates
-from .heads import LinearScores, score_tokens, token_labels
+from .generation import GenerationMixin
+from .heads import LinearLMHeadModel, pack_labels, score_tokens
 from .outputs import BaseModelOutput, BodyOutput, Seq2SeqLMOutput
 
 
 @dataclass(repr=False, eq=False)
 class Seq2SeqConfig(PretrainedConfig):
-    """What every encoder-decoder is told about its words."""
+    """The vocabulary of an encoder-decoder."""
 
     vocab_size: int = integer(30000)  # of the target
     source_vocab_size: int | None = integer(None, optional=True)  # None: as many as the target's
@@ -46,15 +46,15 @@ class Seq2SeqConfig(PretrainedConfig):
         return self.source_vocab_size or self.vocab_size
 
 
-class Seq2SeqModel(Generates, LinearScores):
-    """An encoder that reads a text, a decoder that writes another beside it, and a layer that scores its words."""
+class Seq2SeqModel(GenerationMixin, LinearLMHeadModel):
+    """An encoder of the source, a decoder of the target, and an output layer over the target's vocabulary."""
 
     scorer = "fc_out"
     encoder: Encoder
     decoder: Decoder
 
     @property
-    def reading_body(self) -> Any:
+    def decoding_body(self) -> Any:
         return self.decoder
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -64,7 +64,7 @@ class Seq2SeqModel(Generates, LinearScores):
         self.encoder.embeddings.word_embeddings = value
 
     def tied_names(self) -> dict[str, str]:
-        """Of source and target words if they share their vectors, and of the words that are scored."""
+        """Source and target embeddings if they are shared, and the output layer."""
         source, target = (f"{part}.embeddings.word_embeddings.weight" for part in ("encoder", "decoder"))
         shared = self.config.share_embeddings
         tied = {target: source} if shared else {}
@@ -79,12 +79,12 @@ class Seq2SeqModel(Generates, LinearScores):
 
     @property
     def embeddings(self) -> nn.Module:
-        """Those of the source."""
+        """The embeddings of the source."""
         return self.encoder.embeddings
 
     @property
     def layers(self) -> list[nn.Module]:
-        """Those of the encoder, then those of the decoder."""
+        """The layers of the encoder, then those of the decoder."""
         return [*self.encoder.layer, *self.decoder.layer]
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
@@ -93,7 +93,7 @@ class Seq2SeqModel(Generates, LinearScores):
     # -- reading and writing -----------------------------------------------------------------------------------
 
     def start_token(self) -> int:
-        """What stands before the first word that is written."""
+        """The token before the first word of a target."""
         config = self.config
         for known in (config.decoder_start_token_id, config.bos_token_id, config.pad_token_id):
             if known is not None:
@@ -101,14 +101,14 @@ class Seq2SeqModel(Generates, LinearScores):
         raise InputError("the config names no decoder_start_token_id: what comes before the first word is not known")
 
     def shift_right(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """What the decoder reads when it is to say `labels` (B T), and which of its positions lead to one."""
+        """The decoder's inputs for `labels` (B T), and their attention mask."""
         check_tensor(labels, "labels")
         if labels.dim() != 2:
             raise InputError(f"labels must have the shape B T, got {list(labels.shape)}")
-        said = F.pad(labels[:, :-1], (1, 0), value=self.start_token())
-        counted = (labels != IGNORED).flip(1).cumsum(1).flip(1) > 0
-        counted[:, 0] = True  # a sequence without any label still has a place
-        return said.masked_fill(said == IGNORED, self.config.pad_token_id or 0), counted
+        inputs = F.pad(labels[:, :-1], (1, 0), value=self.start_token())
+        mask = (labels != IGNORED).flip(1).cumsum(1).flip(1) > 0
+        mask[:, 0] = True  # a sequence without labels keeps one position
+        return inputs.masked_fill(inputs == IGNORED, self.config.pad_token_id or 0), mask
 
     def read_pair(
         self,
@@ -117,16 +117,16 @@ class Seq2SeqModel(Generates, LinearScores):
         decoder_input_ids: Tensor,
         decoder_attention_mask: Tensor | None,
     ) -> BodyOutput:
-        """The rows that score the words after each of `decoder_input_ids`, as training needs them."""
+        """The decoder's rows for source and target, as training needs them."""
         memory = self.encoder.encode(input_ids, attention_mask)
         return self.decoder.encode(decoder_input_ids, decoder_attention_mask, memory=memory)
 
     def source_for(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> dict[str, Tensor]:
-        """What `decoder.encode` needs to know of a source, each tensor with a row for each sequence."""
+        """The arguments of `decoder.encode` for a source, each tensor with a row for each sequence."""
         memory = self.encoder.encode(input_ids, attention_mask)
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        found = {"encoder_hidden_states": memory.last_hidden_state, "encoder_attention_mask": mask}
-        return found if memory.pooled is None else {**found, "state": memory.pooled}
+        source = {"encoder_hidden_states": memory.last_hidden_state, "encoder_attention_mask": mask}
+        return source if memory.pooled is None else {**source, "state": memory.pooled}
 
     def forward(
         self,
@@ -145,8 +145,8 @@ class Seq2SeqModel(Generates, LinearScores):
     ) -> Seq2SeqLMOutput | tuple:
         """Score the words after each of `decoder_input_ids` (B T), given the source `input_ids` (B S).
 
-        With `labels`, the words to be written, the decoder reads them shifted by one, and their mean loss is told.
-        `encoder_outputs` of an earlier call stand for the source; its mask is needed still.
+        With `labels`, the target, the decoder reads them shifted by one, and their mean loss is returned.
+        `encoder_outputs` of an earlier call replace the source; its mask is still needed.
         """
         config = self.config
         wanted = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
@@ -174,7 +174,7 @@ class Seq2SeqModel(Generates, LinearScores):
         )
         scores, logits = score_tokens(self.word_logits, body)  # N V, B T V
         out = Seq2SeqLMOutput(
-            loss=None if labels is None else label_loss(scores, token_labels(labels, body)),
+            loss=None if labels is None else label_loss(scores, pack_labels(labels, body)),
             logits=logits,
             decoder_hidden_states=body.hidden_states,
             decoder_attentions=body.attentions,
@@ -183,4 +183,4 @@ class Seq2SeqModel(Generates, LinearScores):
             encoder_hidden_states=None if memory is None else memory.hidden_states,
             encoder_attentions=None if memory is None else memory.attentions,
         )
-        return out.given_as(config.return_dict if return_dict is None else return_dict)
+        return out.as_returned(config.return_dict if return_dict is None else return_dict)

@@ -1,7 +1,7 @@
-"""The arguments of `forward`, in the order in which the tutorials give them.
+"""The arguments of `forward`, in the order of the tutorials.
 
-A forward names its arguments once: `@takes(*TEXT, "labels", *OUTPUTS)`. Those that it has parameters for come to it by
-name; all others that were given are for the body and come as one dictionary, `inputs`.
+A forward names its arguments once: `@takes(*TEXT, "labels", *OUTPUTS)`. Arguments that it has parameters for are passed
+by name; all others are for the body and are passed as one dictionary, `inputs`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 TEXT = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "head_mask", "inputs_embeds")
-SOURCE = ("encoder_hidden_states", "encoder_attention_mask")  # what cross-attention reads
+SOURCE = ("encoder_hidden_states", "encoder_attention_mask")  # of the cross-attention
 CACHE = ("past_key_values", "use_cache")
 OUTPUTS = ("output_attentions", "output_hidden_states", "return_dict")
 

@@ -1,7 +1,7 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017): an encoder and a decoder made of attention.
 
-Words are vectors times sqrt(C), with waves added that tell their positions. Layers normalise after each residual sum
-as in the paper, or before (`norm_first`). `Transformer` is the same model with the tutorials' arguments.
+Word vectors are scaled by sqrt(C), and sinusoidal position encodings are added. Layers normalise after each residual
+sum as in the paper, or before (`norm_first`). `Transformer` is the same model with the tutorials' arguments.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from ..nn.context import Context, ContextModule, Source
 from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project
 from ..nn.layout import Layout
-from ..nn.mask import check_tensor, hide
-from ..nn.multi_head import MultiHeadAttention, either, per_head
+from ..nn.mask import check_tensor, mask_to_bias
+from ..nn.multi_head import MultiHeadAttention, broadcastable_mask, resolve_alias
 
 
 class ResidualAttention(MultiHeadAttention):
@@ -22,7 +22,7 @@ class ResidualAttention(MultiHeadAttention):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, context: Context) -> Tensor:  # type: ignore[override]
-        """Rows look at each other, or at the source of the context."""
+        """Rows attend to each other, or to the source of the context."""
         if self.norm_first:
             return x + self.output(self.self(self.LayerNorm(x), context))
         return self.LayerNorm(x + self.output(self.self(x, context)))
@@ -52,7 +52,7 @@ class EncoderLayer(ContextModule):
         eps: float = 1e-5,
     ):
         super().__init__()
-        heads = either("num_heads", num_heads, "n_heads", n_heads)
+        heads = resolve_alias("num_heads", num_heads, "n_heads", n_heads)
         of_weights = dropout if attention_dropout is None else attention_dropout
         self.attention = ResidualAttention(d_model, heads, of_weights, eps, norm_first)
         if self.has_cross_attention:
@@ -77,12 +77,12 @@ class EncoderLayer(ContextModule):
         return self.output(self.dropout(self.intermediate(x)))
 
     def call_directly(self, x: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        """B T C with a mask that is 0 where a key is hidden."""
-        return self.run(x, Context(layout_through(mask, x, x, self.attention.d_model)))
+        """B T C with a mask that is 0 where a key is masked."""
+        return self.run(x, Context(masked_layout(mask, x, x, self.attention.d_model)))
 
 
 class DecoderLayer(EncoderLayer):
-    """Self-attention, attention to what the encoder read, then feed-forward.
+    """Self-attention, cross-attention to the encoder's output, then feed-forward.
 
     >>> layer = DecoderLayer(16, 4, 32, 0.1)
     >>> import torch
@@ -96,10 +96,10 @@ class DecoderLayer(EncoderLayer):
     def call_directly(  # type: ignore[override]
         self, x: Tensor, memory: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None
     ) -> Tensor:
-        """B T C and B S C with masks that are 0 where a key is hidden."""
+        """B T C and B S C with masks that are 0 where a key is masked."""
         width = self.attention.d_model
-        layout = layout_through(tgt_mask, x, x, width)
-        source = Source(memory, layout_through(src_mask, x, memory, width))
+        layout = masked_layout(tgt_mask, x, x, width)
+        source = Source(memory, masked_layout(src_mask, x, memory, width))
         return self.run(x, Context(layout, cross=Context(layout, source)))
 
 
@@ -107,14 +107,16 @@ TransformerEncoderLayer = EncoderLayer
 TransformerDecoderLayer = DecoderLayer
 
 
-def layout_through(mask: Tensor | None, queries: Tensor, keys: Tensor, width: int) -> Layout:
-    """The layout of keys B S C, when queries B T C look at them through a mask."""
+def masked_layout(mask: Tensor | None, queries: Tensor, keys: Tensor, width: int) -> Layout:
+    """The layout of keys B S C with the mask of queries B T C."""
     for x in (queries, keys):
-        check_tensor(x, "what a layer reads")
+        check_tensor(x, "the input of a layer")
         if x.dim() != 3 or len(x) != len(queries) or x.shape[-1] != width:
-            raise InputError(f"a layer reads B T {width}, got {list(queries.shape)} and beside it {list(keys.shape)}")
+            raise InputError(
+                f"a layer takes B T {width}, got queries {list(queries.shape)} and keys {list(keys.shape)}"
+            )
     if mask is None:
         return Layout.full(*keys.shape[:2])
     heads = mask.shape[1] if mask.dim() == 4 else 1
-    shown = per_head(mask, (len(queries), heads, queries.shape[1], keys.shape[1])) != 0
-    return Layout.full(*keys.shape[:2], mask=hide(~shown, keys.dtype))
+    mask = broadcastable_mask(mask, (len(queries), heads, queries.shape[1], keys.shape[1]))
+    return Layout.full(*keys.shape[:2], mask=mask_to_bias(mask, keys.dtype))

@@ -81,7 +81,7 @@ def layer_options(config: TransformerConfig) -> dict[str, Any]:
 
 
 class TransformerEncoder(TransformerStack, Encoder):
-    """Reads the source; every word sees every other."""
+    """Encodes the source; every word attends to every other."""
 
     def __init__(self, config: TransformerConfig):
         layers = [EncoderLayer(**layer_options(config)) for _ in range(config.num_hidden_layers)]
@@ -89,7 +89,7 @@ class TransformerEncoder(TransformerStack, Encoder):
 
 
 class TransformerDecoder(TransformerStack, Decoder):
-    """Writes the target; every word sees those before it, and the whole source."""
+    """Decodes the target; every word attends to those before it, and to the source."""
 
     def __init__(self, config: TransformerConfig):
         layers = [DecoderLayer(**layer_options(config)) for _ in range(config.decoder_layers)]

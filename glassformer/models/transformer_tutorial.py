@@ -12,12 +12,12 @@ from torch.utils.checkpoint import checkpoint
 from ..errors import ArgumentError, InputError
 from ..nn.layout import Layout
 from ..nn.mask import check_tensor
-from ..nn.multi_head import either
+from ..nn.multi_head import resolve_alias
 from .outputs import Seq2SeqLMOutput
 from .transformer import TransformerConfig, TransformerForSeq2SeqLM
 from .transformer_stacks import TransformerStack
 
-# What the tutorials call parts of the model -> where these stand here.
+# The tutorials' names for parts of the model -> the modules here.
 PLACES = {
     "src_embedding": ["encoder.embeddings.word_embeddings"],
     "tgt_embedding": ["decoder.embeddings.word_embeddings"],
@@ -53,7 +53,7 @@ class Transformer(TransformerForSeq2SeqLM):
     ):
         if isinstance(src_vocab_size, TransformerConfig):
             if tgt_vocab_size is not None:
-                raise ArgumentError("a config says all: give it alone")
+                raise ArgumentError("a config replaces all other arguments: pass it alone")
             config = src_vocab_size
         elif tgt_vocab_size is None:
             raise ArgumentError("Transformer takes the sizes of two vocabularies: src_vocab_size and tgt_vocab_size")
@@ -62,13 +62,13 @@ class Transformer(TransformerForSeq2SeqLM):
                 vocab_size=tgt_vocab_size,
                 source_vocab_size=src_vocab_size,
                 hidden_size=d_model,
-                num_attention_heads=either("n_heads", n_heads, "num_heads", num_heads, 8),
-                num_hidden_layers=either("n_layers", n_layers, "num_encoder_layers", num_encoder_layers, 6),
-                num_decoder_layers=either("n_layers", n_layers, "num_decoder_layers", num_decoder_layers, 6),
+                num_attention_heads=resolve_alias("n_heads", n_heads, "num_heads", num_heads, 8),
+                num_hidden_layers=resolve_alias("n_layers", n_layers, "num_encoder_layers", num_encoder_layers, 6),
+                num_decoder_layers=resolve_alias("n_layers", n_layers, "num_decoder_layers", num_decoder_layers, 6),
                 intermediate_size=d_ff,
                 hidden_dropout_prob=dropout,
                 attention_probs_dropout_prob=dropout,
-                max_position_embeddings=either("max_len", max_len, "max_seq_len", max_seq_len, 5000),
+                max_position_embeddings=resolve_alias("max_len", max_len, "max_seq_len", max_seq_len, 5000),
                 share_embeddings=False,
                 tie_word_embeddings=False,
                 output_bias=True,
@@ -88,7 +88,7 @@ class Transformer(TransformerForSeq2SeqLM):
         return super().__getattr__(name) if place is None else attrgetter(place)(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """A part that is replaced by the tutorials' name is replaced where it stands."""
+        """Assigning a part by the tutorials' name replaces the module."""
         if name not in PLACES:
             return super().__setattr__(name, value)
         for place in PLACES[name]:
@@ -104,7 +104,7 @@ class Transformer(TransformerForSeq2SeqLM):
         return (src != self.padding)[:, None, None]
 
     def make_tgt_mask(self, tgt: Tensor) -> Tensor:
-        """Which target words each of them sees: real ones that are not in its future: B 1 T T"""
+        """Which target words are visible to each: real ones that are not in its future: B 1 T T"""
         check_tensor(tgt, "tgt")
         past = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool, device=tgt.device).tril()
         return (tgt != self.padding)[:, None, None] & past
@@ -116,19 +116,19 @@ class Transformer(TransformerForSeq2SeqLM):
     # -- from ids to scores ------------------------------------------------------------------------------------
 
     def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
-        """B S -> B S C; every position is computed, a mask only hides it."""
-        return self.walk(self.encoder, src, self.make_src_mask(src) if src_mask is None else src_mask)
+        """B S -> B S C; padded positions are computed too, and masked."""
+        return self.run_stack(self.encoder, src, self.make_src_mask(src) if src_mask is None else src_mask)
 
     def decode(
         self, tgt: Tensor, encoder_output: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None
     ) -> Tensor:
         """B T, B S C -> B T C, the vectors that `fc_out` scores words with."""
         tgt_mask = self.make_tgt_mask(tgt) if tgt_mask is None else tgt_mask
-        self.decoder.source_layout(encoder_output, None, len(tgt), keep_padding=True)  # refuses vectors of other texts
-        return self.walk(self.decoder, tgt, encoder_output, src_mask, tgt_mask)
+        self.decoder.source_layout(encoder_output, None, len(tgt), keep_padding=True)  # a check
+        return self.run_stack(self.decoder, tgt, encoder_output, src_mask, tgt_mask)
 
-    def walk(self, stack: TransformerStack, ids: Tensor, *given: Tensor | None) -> Tensor:
-        """Through embeddings and layers, called as the tutorials call theirs: B T -> B T C."""
+    def run_stack(self, stack: TransformerStack, ids: Tensor, *inputs: Tensor | None) -> Tensor:
+        """Run embeddings and layers by direct calls, as the tutorials do: B T -> B T C."""
         stack.check_inputs(ids, None)
         layout = Layout.full(*ids.shape)
         stack.check_length(layout.length)
@@ -137,9 +137,9 @@ class Transformer(TransformerForSeq2SeqLM):
         x = layout.unpack(stack.embeddings(rows, None, positions))
         for layer in stack.layer:
             if stack.gradient_checkpointing and stack.training:
-                x = checkpoint(layer, x, *given, use_reentrant=False)
+                x = checkpoint(layer, x, *inputs, use_reentrant=False)
             else:
-                x = layer(x, *given)
+                x = layer(x, *inputs)
         return stack.finish(x)
 
     def forward(  # type: ignore[override]
@@ -151,13 +151,13 @@ class Transformer(TransformerForSeq2SeqLM):
         *,
         output_attentions: bool = False,
     ) -> Tensor | Seq2SeqLMOutput:
-        """B S, B T -> B T V. Masks are made from the padding when they are not given.
+        """B S, B T -> B T V. Masks default to the padding.
 
         With `output_attentions` the result is an object that holds the `logits` and the weights of all attentions.
         """
         if output_attentions:
             if src_mask is not None or tgt_mask is not None:
-                raise InputError("output_attentions go with the masks that padding makes: give no others")
+                raise InputError("output_attentions=True uses the padding as mask: pass no src_mask or tgt_mask")
             real = (src != self.padding, tgt != self.padding)
             return super().forward(src, real[0], tgt, real[1], output_attentions=True, return_dict=True)
         src_mask = self.make_src_mask(src) if src_mask is None else src_mask

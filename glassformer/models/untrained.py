@@ -1,8 +1,8 @@
-"""Weights are drawn at random where a checkpoint lacks a part, or a model is made from a config alone: which of them
-have learnt nothing since?
+"""Which parts of a model still have their random initial weights: parts that a checkpoint lacks, or all parts of a new
+model.
 
-A few values of every parameter are kept as they were drawn. Whatever changes them, a training loop or
-`load_state_dict`, has made the part a trained one; another device or dtype, to and fro, has not.
+A few initial values of every parameter are kept. A part counts as trained when they change, by a training loop or
+`load_state_dict`; a change of device or dtype, there and back, does not count.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ from torch import Tensor, nn
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..registry import head_of
 
-KEPT = 256  # values of a parameter
-# Heads whose weights have the same names and often the same shapes, and mean other things.
-ALIKE = ("sequence-classification", "token-classification", "multiple-choice")
-UNTRAINED = "untrained"  # what weight files of ours call the parts that were saved as they were drawn
+SAMPLE_SIZE = 256  # values kept of a parameter
+# Heads whose weights have the same names and often the same shapes, but different meanings.
+SIMILAR_HEADS = ("sequence-classification", "token-classification", "multiple-choice")
+UNTRAINED = "untrained"  # key in the metadata of weight files: the parts that were saved untrained
 
 
 def sample(parameter: Tensor) -> Tensor:
     """Values from all over a parameter."""
     flat = parameter.detach().flatten()
-    return flat[:: max(1, flat.numel() // KEPT)].clone().cpu()
+    return flat[:: max(1, flat.numel() // SAMPLE_SIZE)].clone().cpu()
 
 
-def remember(model: nn.Module, parts: Sequence[str]) -> dict[str, dict[str, Tensor]]:
-    """What `still_untrained` needs: for every part, its parameters as they are now."""
+def sample_parts(model: nn.Module, parts: Sequence[str]) -> dict[str, dict[str, Tensor]]:
+    """Samples of the parameters of every part, for `still_untrained`."""
     return {
         part: {name: sample(value) for name, value in model.named_parameters() if f"{name}.".startswith(f"{part}.")}
         for part in parts
     }
 
 
-def remember_made(model: nn.Module, heads: Sequence[str], body: str) -> dict[str, dict[str, Tensor]]:
-    """The same for a model that was made just now: its heads, and `body`, which stands for all that it is made of."""
+def sample_new_model(model: nn.Module, heads: Sequence[str], body: str) -> dict[str, dict[str, Tensor]]:
+    """The same for a newly built model: its heads, and all its parameters under the name of its body."""
     parameters = dict(model.named_parameters())
     if any(parameter.is_meta for parameter in parameters.values()):  # a load will fill it
         return {}
-    return {body: {name: sample(value) for name, value in parameters.items()}, **remember(model, heads)}
+    return {body: {name: sample(value) for name, value in parameters.items()}, **sample_parts(model, heads)}
 
 
-def still_untrained(model: nn.Module, drawn: dict[str, dict[str, Tensor]]) -> list[str]:
+def still_untrained(model: nn.Module, initial: dict[str, dict[str, Tensor]]) -> list[str]:
     """The parts none of whose parameters has changed."""
     now = dict(model.named_parameters())
 
     def is_same(name: str, before: Tensor) -> bool:
         if name not in now:
             return False
-        found = sample(now[name])
-        rounded = (before.to(dtype).to(found.dtype) for dtype in (found.dtype, torch.bfloat16, torch.float16))
-        return any(torch.equal(each, found) for each in rounded)
+        after = sample(now[name])
+        rounded = (before.to(dtype).to(after.dtype) for dtype in (after.dtype, torch.bfloat16, torch.float16))
+        return any(torch.equal(each, after) for each in rounded)
 
-    return [part for part, kept in drawn.items() if all(is_same(name, before) for name, before in kept.items())]
+    return [part for part, values in initial.items() if all(is_same(name, before) for name, before in values.items())]
 
 
-def learnt_otherwise(name: str, config: PretrainedConfig) -> bool:
-    """Whether a checkpoint's head is another than that of `name`, and fits it by name and shape only."""
-    saved, mine = head_of((config.architectures or [""])[0]), head_of(name)
-    return saved != mine and saved in ALIKE and mine in ALIKE
+def has_other_head(name: str, config: PretrainedConfig) -> bool:
+    """Whether a checkpoint's head is for another task than the head of class `name`, and only its shapes match."""
+    saved, own = head_of((config.architectures or [""])[0]), head_of(name)
+    return saved != own and saved in SIMILAR_HEADS and own in SIMILAR_HEADS

@@ -1,4 +1,4 @@
-"""Attention: one function for every architecture, in two ways that a test pins to each other."""
+"""Attention: one function for every architecture, fused or explicit; a test pins the two to each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import ConfigError, InputError
 from .cache import AttentionCache
 from .context import Context, ContextModule, observer
 from .dropout import Dropout, drop
-from .layout import Layout, Run, paired_runs, pays_to_pad
+from .layout import Layout, Run, is_faster_padded, paired_runs
 from .linear import Linear
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
@@ -34,10 +34,10 @@ def attend(
     dropout: float = 0.0,
     want_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Let every query look at the keys of its own sequence.
+    """Let every query attend to the keys of its own sequence.
 
     `q` holds the rows (N H D) of `layout`; `k` and `v` hold those of `source` (M H D; the same layout when None),
-    or stand laid out already (B H S D), as a cache keeps them. Returns N H D, and the weights (B H T S, zero where
+    or are laid out already (B H S D), as a cache keeps them. Returns N H D, and the weights (B H T S, zero where
     there is padding) if `want_weights`. A tensor `bias` (broadcast to B H T S, by the columns of the batch) is added to
     the scaled scores; a `score_bias` is computed from queries and keys and added before the scaling. The fused kernel
     does the work unless the weights are requested, heads are masked or scores are computed.
@@ -46,60 +46,60 @@ def attend(
     explicit = want_weights or head_mask is not None or score_bias is not None
 
     def block(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor | None]:
-        if explicit or (dropout and q.is_cpu):  # no kernel of a CPU drops weights
+        if explicit or (dropout and q.is_cpu):  # the CPU kernels have no dropout
             return attend_explicitly(q, k, v, mask, causal, scale, score_bias, head_mask, dropout)
         if causal and mask is not None:  # the kernel takes one or the other
             mask, causal = mask + future_mask(*mask.shape[-2:], mask), False
         fused = F.scaled_dot_product_attention
         return fused(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale), None
 
-    hidden, padded = added(source.mask, bias), k.dim() == 4
+    mask, padded = add_biases(source.mask, bias), k.dim() == 4
     if bias is not None and not padded and source.mask is None:
-        hidden = None  # every run is given its own part of the bias
-    if hidden is None and not padded and not explicit and pays_to_pad(layout, source):
-        hidden, padded = added(source.padding_mask(q), bias), True
-    if hidden is not None or padded:
+        mask = None  # every run gets its own part of the bias
+    if mask is None and not padded and not explicit and is_faster_padded(layout, source):
+        mask, padded = add_biases(source.padding_mask(q), bias), True
+    if mask is not None or padded:
         k, v = (x if x.dim() == 4 else source.heads(x) for x in (k, v))
-        y, weights = block(layout.heads(q), k, v, hidden, False)
+        y, weights = block(layout.heads(q), k, v, mask, False)
         return layout.pack(y.transpose(1, 2)), weights
 
     causal = layout.causal and source is layout
-    parts, seen = [], []
-    for here, there in paired_runs(layout, source):
-        blocks = (run_heads(x, run) for x, run in ((q, here), (k, there), (v, there)))
-        y, weights = block(*blocks, part_of(bias, here, there), causal)
-        parts.append(y.transpose(1, 2).reshape(here.count * here.length, *y.shape[1::2]))
-        seen.append((here, there, weights))
-    y = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return y, lay_out_weights(seen, layout, source) if want_weights else None
+    outputs, weights_of_runs = [], []
+    for q_run, k_run in paired_runs(layout, source):
+        blocks = (run_heads(x, run) for x, run in ((q, q_run), (k, k_run), (v, k_run)))
+        y, weights = block(*blocks, slice_bias(bias, q_run, k_run), causal)
+        outputs.append(y.transpose(1, 2).reshape(q_run.count * q_run.length, *y.shape[1::2]))
+        weights_of_runs.append((q_run, k_run, weights))
+    y = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+    return y, unpack_weights(weights_of_runs, layout, source) if want_weights else None
 
 
-def added(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """What two tensors add to the scores; never -inf, so that a query that sees nothing has finite weights too."""
+def add_biases(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """Their sum; never -inf, so that a query that sees nothing has finite weights too."""
     if mask is None or bias is None:
         return bias if mask is None else mask
     return (mask + bias).clamp(min=torch.finfo(mask.dtype).min)
 
 
-def bias_of(bias: Tensor | None, heads: Sequence[int] | None) -> Tensor | None:
+def select_heads(bias: Tensor | None, heads: Sequence[int] | None) -> Tensor | None:
     """The part of a bias (broadcast to B H T S) that belongs to some heads; None is all of them."""
     if bias is None or heads is None or bias.dim() < 3 or bias.shape[-3] == 1:
         return bias
     return bias[..., heads, :, :]
 
 
-def part_of(bias: Tensor | None, here: Run, there: Run) -> Tensor | None:
+def slice_bias(bias: Tensor | None, q_run: Run, k_run: Run) -> Tensor | None:
     """The part of a bias (broadcast to B H T S) that belongs to the queries and keys of one run."""
     if bias is None:
         return None
-    rows = slice(here.column, here.column + here.length) if bias.shape[-2] > 1 else slice(None)
-    columns = slice(there.column, there.column + there.length) if bias.shape[-1] > 1 else slice(None)
+    rows = slice(q_run.column, q_run.column + q_run.length) if bias.shape[-2] > 1 else slice(None)
+    columns = slice(k_run.column, k_run.column + k_run.length) if bias.shape[-1] > 1 else slice(None)
     part = bias[..., rows, columns]
-    return part[list(here.members)] if part.dim() == 4 and len(part) > 1 else part
+    return part[list(q_run.members)] if part.dim() == 4 and len(part) > 1 else part
 
 
 def future_mask(queries: int, keys: int, like: Tensor) -> Tensor:
-    """What hides later keys from every query, added to the scores: T S."""
+    """The additive causal mask: T S."""
     return torch.full((queries, keys), torch.finfo(like.dtype).min, dtype=like.dtype, device=like.device).triu(1)
 
 
@@ -114,14 +114,14 @@ def attend_explicitly(
     head_mask: Tensor | None = None,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """softmax(q kᵀ / sqrt(D)) v, written out so that every step can be looked at; `scale` replaces 1 / sqrt(D)."""
-    weights = weigh_explicitly(q, k, mask, causal, scale, score_bias)
+    """softmax(q kᵀ / sqrt(D)) v, step by step; `scale` replaces 1 / sqrt(D)."""
+    weights = explicit_attention_weights(q, k, mask, causal, scale, score_bias)
     weights = drop(weights, dropout) if dropout else weights
     weights = weights if head_mask is None else weights * head_mask
     return weights @ v, weights  # B H T D
 
 
-def weigh_explicitly(
+def explicit_attention_weights(
     q: Tensor,
     k: Tensor,
     mask: Tensor | None = None,
@@ -142,27 +142,27 @@ def weigh_explicitly(
     return scores.softmax(-1)
 
 
-def run_heads(x: Tensor, run) -> Tensor:
+def run_heads(x: Tensor, run: Run) -> Tensor:
     """The rows of one run as a dense block: N H D -> count H length D, without a copy."""
     rows = x[run.start : run.start + run.count * run.length]
     return rows.view(run.count, run.length, *x.shape[1:]).transpose(1, 2)
 
 
-def lay_out_weights(seen: list, layout: Layout, source: Layout) -> Tensor:
+def unpack_weights(weights_of_runs: list[tuple[Run, Run, Tensor]], layout: Layout, source: Layout) -> Tensor:
     """Gather the weights of all runs into B H T S."""
-    if len(seen) == 1 and layout.index is None and source.index is None:
-        return seen[0][2]
-    first = seen[0][2]
-    whole = first.new_zeros(layout.batch, first.shape[1], layout.length, source.length)
-    for here, there, weights in seen:
-        rows = slice(here.column, here.column + here.length)
-        columns = slice(there.column, there.column + there.length)
-        whole[list(here.members), :, rows, columns] = weights
-    return whole
+    first = weights_of_runs[0][2]
+    if len(weights_of_runs) == 1 and layout.index is None and source.index is None:
+        return first
+    unpacked = first.new_zeros(layout.batch, first.shape[1], layout.length, source.length)
+    for q_run, k_run, weights in weights_of_runs:
+        rows = slice(q_run.column, q_run.column + q_run.length)
+        columns = slice(k_run.column, k_run.column + k_run.length)
+        unpacked[list(q_run.members), :, rows, columns] = weights
+    return unpacked
 
 
 class AttentionInputs(NamedTuple):
-    """What an attention computes with, for an observer."""
+    """The inputs of one attention, for an observer."""
 
     q: Tensor  # N H D
     k: Tensor  # M H D, or B H S D with a past
@@ -175,19 +175,19 @@ class AttentionInputs(NamedTuple):
     head_mask: Tensor | None
 
     def weights(self, heads: Sequence[int]) -> Tensor:
-        """The weights of some heads, B H T S: those that `attend` gives, before dropout, and only these are computed.
+        """The weights of some heads, B H T S, as `attend` computes them, before dropout; other heads are not computed.
 
-        Where something is added to the scores, all heads are computed: it may be different for each of them.
+        With a `score_bias` all heads are computed, because it may differ from head to head.
         """
         q, k, bias, mask = self.q, self.k, self.bias, self.head_mask
         if self.score_bias is None:
-            q, k, bias = q[:, heads], k[:, heads], bias_of(bias, heads)  # q and k have their heads in dimension 1
-        found = weigh(q, k, self.layout, self.source, self.scale, bias, self.score_bias)
-        found = found if self.score_bias is None else found[:, heads]
-        return found if mask is None else found * (mask if mask.shape[1] == 1 else mask[:, heads])
+            q, k, bias = q[:, heads], k[:, heads], select_heads(bias, heads)  # q and k have their heads in dimension 1
+        weights = attention_weights(q, k, self.layout, self.source, self.scale, bias, self.score_bias)
+        weights = weights if self.score_bias is None else weights[:, heads]
+        return weights if mask is None else weights * (mask if mask.shape[1] == 1 else mask[:, heads])
 
 
-def weigh(
+def attention_weights(
     q: Tensor,
     k: Tensor,
     layout: Layout,
@@ -199,14 +199,14 @@ def weigh(
     """The weights of `attend` alone."""
     if source.mask is not None or k.dim() == 4:
         k = k if k.dim() == 4 else source.heads(k)
-        return weigh_explicitly(layout.heads(q), k, added(source.mask, bias), False, scale, score_bias)
+        return explicit_attention_weights(layout.heads(q), k, add_biases(source.mask, bias), False, scale, score_bias)
     causal = layout.causal and source is layout
-    seen = []
-    for here, there in paired_runs(layout, source):
-        part = part_of(bias, here, there)
-        weights = weigh_explicitly(run_heads(q, here), run_heads(k, there), part, causal, scale, score_bias)
-        seen.append((here, there, weights))
-    return lay_out_weights(seen, layout, source)
+    weights_of_runs = []
+    for q_run, k_run in paired_runs(layout, source):
+        part, heads = slice_bias(bias, q_run, k_run), (run_heads(q, q_run), run_heads(k, k_run))
+        weights = explicit_attention_weights(*heads, part, causal, scale, score_bias)
+        weights_of_runs.append((q_run, k_run, weights))
+    return unpack_weights(weights_of_runs, layout, source)
 
 
 def head_size(hidden_size: int, num_attention_heads: int) -> int:
@@ -225,7 +225,7 @@ def head_size(hidden_size: int, num_attention_heads: int) -> int:
 class SelfAttention(ContextModule):
     """Queries, keys and values of all heads; self-attention, or cross-attention when the context has a source."""
 
-    crosses = True
+    is_attention = True
     heads: list[int] | None = None  # those that pruning left, numbered as in the unpruned model; None: all
     fused: Linear | None = None  # queries, keys and values in one product, where weights are prepared: see prepared.py
 
@@ -256,7 +256,7 @@ class SelfAttention(ContextModule):
         """N C -> N C (or B T C when called directly)."""
         layout, source = context.layout, context.source
         if source is None:
-            read = layout
+            kv_layout = layout
             if self.fused is not None:
                 shape = (-1, 3, self.num_attention_heads, self.attention_head_size)
                 q, k, v = self.fused(x).reshape(shape).unbind(1)  # N H D
@@ -264,23 +264,23 @@ class SelfAttention(ContextModule):
                 q = self.split_heads(self.query(x))  # N H D
                 k, v = self.split_heads(self.key(x)), self.split_heads(self.value(x))
             if context.cache is not None:
-                k, v = append(context.cache, k, v, layout)  # B H S D
+                k, v = append_to_cache(context.cache, k, v, layout)  # B H S D
         else:
-            read = source.layout
+            kv_layout = source.layout
             q = self.split_heads(self.query(x))  # N H D
-            k, v = self.source_keys_and_values(source.rows, read, context.cache)
-        bias = bias_of(context.bias, self.heads)
-        score_bias = None if self.position_embedding_type == "absolute" else self.relative_scores_in(layout)
-        watch = observer.get()
-        if watch is not None:
+            k, v = self.source_keys_and_values(source.rows, kv_layout, context.cache)
+        bias = select_heads(context.bias, self.heads)
+        score_bias = None if self.position_embedding_type == "absolute" else self.relative_score_bias(layout)
+        observe = observer.get()
+        if observe is not None:
             head_mask = context.head_mask
-            watch(self, AttentionInputs(q, k, v, layout, read, self.scale, bias, score_bias, head_mask))
+            observe(self, AttentionInputs(q, k, v, layout, kv_layout, self.scale, bias, score_bias, head_mask))
         y, context.weights = attend(
             q,
             k,
             v,
             layout,
-            read,
+            kv_layout,
             scale=self.scale,
             bias=bias,
             score_bias=score_bias,
@@ -289,7 +289,7 @@ class SelfAttention(ContextModule):
             want_weights=context.output_attentions,
         )
         if context.use_cache:
-            context.keys_and_values = (k, v) if k.dim() == 4 else (read.heads(k), read.heads(v))
+            context.keys_and_values = (k, v) if k.dim() == 4 else (kv_layout.heads(k), kv_layout.heads(v))
         return y.reshape(*x.shape[:-1], self.all_head_size)
 
     def split_heads(self, x: Tensor) -> Tensor:
@@ -299,7 +299,7 @@ class SelfAttention(ContextModule):
     def source_keys_and_values(
         self, rows: Tensor | None, source: Layout, cache: AttentionCache | tuple | None
     ) -> tuple[Tensor, Tensor]:
-        """Keys and values of the source (M H D), or what a cache holds (B H S D): the source does not change."""
+        """Keys and values of the source (M H D), or those that a cache holds (B H S D): the source does not change."""
         if isinstance(cache, tuple):
             return cache
         if cache is not None and cache.keys is not None:
@@ -309,8 +309,8 @@ class SelfAttention(ContextModule):
             cache.keys, cache.values = source.heads(k), source.heads(v)
         return k, v
 
-    def relative_scores_in(self, layout: Layout) -> ScoreBias:
-        """How the distance between two positions speaks for their attention (Shaw et al. 2018, Huang et al. 2020)."""
+    def relative_score_bias(self, layout: Layout) -> ScoreBias:
+        """Scores from the distance between two positions (Shaw et al. 2018, Huang et al. 2020)."""
 
         def relative_scores(q: Tensor, k: Tensor) -> Tensor:
             keys = k.shape[-2]
@@ -329,35 +329,35 @@ class SelfAttention(ContextModule):
         return relative_scores
 
 
-def append(cache: AttentionCache | tuple, k: Tensor, v: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-    """Keys and values of the rows that are read (N H D) behind those of the past: B H S D, or N H D without a past."""
+def append_to_cache(cache: AttentionCache | tuple, k: Tensor, v: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+    """Keys and values of the new rows (N H D) behind those of the past: B H S D, or N H D without a past."""
     if isinstance(cache, AttentionCache):
-        everything = cache.add(layout.heads(k), layout.heads(v))
-        return everything if cache.cache.length else (k, v)
+        past_and_new = cache.add(layout.heads(k), layout.heads(v))
+        return past_and_new if cache.cache.length else (k, v)
     return torch.cat((cache[0], layout.heads(k)), dim=2), torch.cat((cache[1], layout.heads(v)), dim=2)
 
 
-def slots_to_keep(attention: nn.Module, heads: set[int]) -> list[int]:
-    """Which of the heads that `attention` still has stay when `heads`, numbered as in the unpruned model, go."""
+def heads_to_keep(attention: nn.Module, heads: set[int]) -> list[int]:
+    """Indices of the remaining heads to keep when `heads`, numbered as in the unpruned model, are pruned."""
     total = attention.self.num_attention_heads + len(attention.pruned_heads)
     wrong = sorted(head for head in heads if not 0 <= head < total)
     if wrong:
         raise InputError(f"there are heads 0 to {total - 1}, got {wrong}")
     present = [head for head in range(total) if head not in attention.pruned_heads]
-    keep = [slot for slot, head in enumerate(present) if head not in heads]
+    keep = [index for index, head in enumerate(present) if head not in heads]
     if not keep:
         raise InputError(f"pruning {sorted(heads)} would leave a layer without a head; keep at least one")
     return keep
 
 
 def prune_attention(attention: nn.Module, heads: set[int]) -> None:
-    """Cut `heads` out of `attention.self` and `attention.output.dense` for good."""
+    """Remove `heads` from `attention.self` and `attention.output.dense` permanently."""
     inner, outer = attention.self, attention.output
-    keep = slots_to_keep(attention, heads)
+    keep = heads_to_keep(attention, heads)
     if len(keep) == inner.num_attention_heads:
         return
     size = inner.attention_head_size
-    index = torch.tensor([slot * size + i for slot in keep for i in range(size)], device=inner.query.weight.device)
+    index = torch.tensor([head * size + i for head in keep for i in range(size)], device=inner.query.weight.device)
     for name in ("query", "key", "value"):
         setattr(inner, name, keep_features(getattr(inner, name), index, dim=0))
     outer.dense = keep_features(outer.dense, index, dim=1)

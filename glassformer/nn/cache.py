@@ -1,8 +1,8 @@
-"""What a decoder has read: keys and values of every layer, written into memory that is allocated once.
+"""The KV cache: keys and values of every layer, written into memory that is allocated once.
 
-Given to a decoder as `past_key_values`, a `Cache` is filled in place: nothing is copied when a token is added. A column
-holds one token of every sequence. Several continuations of one prompt can stand in one sequence, each in columns of
-its own; a mask per query (B T S) then says which columns belong to whose past, so that the prompt is kept once.
+Passed to a decoder as `past_key_values`, a `Cache` is filled in place: nothing is copied when a token is added. A
+column holds one token of every sequence. Several continuations of one prompt can share one sequence, each in columns of
+its own; a mask per query (B T S) then says which columns belong to which continuation, so that the prompt is kept once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class AttentionCache:
         self.values: Tensor | None = None
 
     def add(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write B H T D behind the columns that are filled; returns all that is there now."""
+        """Write B H T D behind the columns that are filled; returns all that is cached now."""
         filled = self.cache.length
         end = filled + keys.shape[2]
         if end > self.cache.capacity:
@@ -45,7 +45,7 @@ class AttentionCache:
 
 
 class LayerCache:
-    """What one layer keeps: of its own tokens, and of the source that its cross-attention reads."""
+    """The caches of one layer: for its self-attention, and for the source that its cross-attention reads."""
 
     def __init__(self, cache: Cache):
         self.self_attention = AttentionCache(cache)
@@ -66,7 +66,7 @@ class Cache:
         self.capacity = capacity
         self.length = 0
         self.layers = [LayerCache(self) for _ in range(layers)]
-        self.positions: Tensor | None = None  # B capacity: the position in its text that a column's token has
+        self.positions: Tensor | None = None  # B capacity: the position of each column's token in its text
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -86,7 +86,7 @@ class Cache:
         return sum(2 * each.keys.numel() * each.keys.element_size() for each in caches)
 
     def distances(self, positions: Tensor) -> Tensor | None:
-        """Note the positions (B T) of what is read now; how far from them all keys are (B T S), given a past."""
+        """Record the positions (B T) of the new tokens; returns their distances to all keys (B T S), given a past."""
         end = self.length + positions.shape[1]
         if self.positions is None:
             self.positions = positions.new_zeros(positions.shape[0], self.capacity)
@@ -112,7 +112,7 @@ Past = LayerCache | tuple[Tensor, ...]
 
 
 def self_and_cross(past: Past | None) -> tuple[AttentionCache | tuple | None, AttentionCache | tuple | None]:
-    """What a layer keeps, in its two parts: for its own attention and for its cross-attention."""
+    """The two parts of a layer's cache: of its self-attention and of its cross-attention."""
     if past is None:
         return None, None
     if isinstance(past, LayerCache):

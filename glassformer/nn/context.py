@@ -1,8 +1,8 @@
 """What a forward pass carries besides the hidden states: `layer(x, context) -> x`.
 
-A body makes one `Context` for a pass; its stack of layers gives every layer the `Context` of that layer (`at`). What is
-seen on the way (attention weights, keys and values) is left in the layer's context. The tutorials call layers and
-attentions directly on B T C and expect tuples back: `ContextModule` builds a context for such a call, once for all.
+A body makes one `Context` for a pass; its stack of layers derives the `Context` of each layer from it (`for_layer`).
+What is recorded on the way (attention weights, keys and values) is stored in the layer's context. The tutorials call
+layers and attentions directly on B T C and expect tuples back: `ContextModule` builds the context for such a call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Observer = Callable[["SelfAttention", "AttentionInputs"], None]
 
-# Who is shown the inputs of every attention in this thread; it changes nothing. See `explain.capture`.
+# Called with the inputs of every attention in this thread; it changes nothing. See `explain.capture`.
 observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
@@ -32,35 +32,37 @@ class Source(NamedTuple):
 
     rows: Tensor | None  # M C; None when the cache holds its keys and values already
     layout: Layout
-    state: Tensor | None = None  # B layers state: what a recurrent encoder ends with
+    state: Tensor | None = None  # B layers state: the final state of a recurrent encoder
 
 
 @dataclass(slots=True)
 class Context:
-    """The facts of one pass, or of one layer of it.
+    """The inputs and recorded values of one forward pass, or of one layer of it.
 
-    In the context of a pass `cache` and `head_mask` are those of all layers; in that of a layer they are its own.
+    In the context of a pass `cache` and `head_mask` cover all layers; in that of a layer they are its own.
     """
 
-    layout: Layout  # of the rows that are read
+    layout: Layout  # of the input rows
     source: Source | None = None  # what this attention reads in place of its own input
-    cross: Context | None = None  # the same facts for the cross-attention of the layer
+    cross: Context | None = None  # the context of the layer's cross-attention
     cache: Cache | AttentionCache | tuple | None = None
     head_mask: Tensor | None = None  # 1 H 1 1, or per position; of a pass: layers 1 H 1 1
     bias: Tensor | None = None  # added to the scores, broadcast to B H T S
     output_attentions: bool = False
     output_hidden_states: bool = False
-    use_cache: bool = False  # leave keys and values in `keys_and_values`
-    extras: Any = None  # what an architecture of its own carries
+    use_cache: bool = False  # record keys and values in `keys_and_values`
+    extras: Any = None  # for architectures that need more
 
-    weights: Tensor | None = None  # B H T S, left by the attention when `output_attentions`
-    keys_and_values: tuple[Tensor, Tensor] | None = None  # each B H S D, left by the attention when `use_cache`
-    layers: list[Context] = field(default_factory=list)  # of a pass: the context that each layer was given
+    weights: Tensor | None = None  # B H T S, recorded by the attention when `output_attentions`
+    keys_and_values: tuple[Tensor, Tensor] | None = None  # each B H S D, recorded by the attention when `use_cache`
+    layers: list[Context] = field(default_factory=list)  # of a pass: the context of each layer
     hidden_states: list[Tensor] | None = None  # of a pass, when `output_hidden_states`: each N C
-    state: Tensor | None = None  # of a pass: what a recurrent body ends with, B layers state
+    state: Tensor | None = None  # of a pass: the final state of a recurrent body, B layers state
 
     @classmethod
-    def of_call(cls, x: Tensor, mask: Tensor | None, source: Tensor | None, source_mask: Tensor | None) -> Context:
+    def for_direct_call(
+        cls, x: Tensor, mask: Tensor | None, source: Tensor | None, source_mask: Tensor | None
+    ) -> Context:
         """The context of a direct call on B T C, with additive masks and perhaps a source, B S C."""
         context = cls(Layout.full(*x.shape[:2], mask=mask))
         if source is not None:
@@ -75,14 +77,12 @@ class Context:
             return self.cache.length
         return 0 if self.cache is None else self.cache[0][0].shape[2]
 
-    def at(self, layer: int) -> Context:
+    def for_layer(self, layer: int) -> Context:
         """The context of one layer."""
-        own = of_source = None
-        if self.cache is not None:
-            own, of_source = self_and_cross(self.cache[layer])
+        self_cache, cross_cache = self_and_cross(None if self.cache is None else self.cache[layer])
         context = Context(
             self.layout,
-            cache=own,
+            cache=self_cache,
             head_mask=None if self.head_mask is None else self.head_mask[layer],
             bias=self.bias,
             output_attentions=self.output_attentions,
@@ -94,7 +94,7 @@ class Context:
             context.cross = Context(
                 self.layout,
                 self.cross.source,
-                cache=of_source,
+                cache=cross_cache,
                 head_mask=None if mask is None else mask[layer],
                 output_attentions=self.output_attentions,
                 use_cache=self.use_cache,
@@ -102,17 +102,17 @@ class Context:
         self.layers.append(context)
         return context
 
-    def seen(self) -> list[Any]:
-        """What a layer left: its weights, those of its cross-attention, keys and values."""
+    def recorded(self) -> list[Any]:
+        """What a layer recorded: its weights, those of its cross-attention, keys and values."""
         attentions = [self] if self.cross is None else [self, self.cross]
-        found: list[Any] = [each.weights for each in attentions] if self.output_attentions else []
+        values: list[Any] = [each.weights for each in attentions] if self.output_attentions else []
         if self.use_cache:
-            found.append(sum((each.keys_and_values for each in attentions), ()))
-        return found
+            values.append(sum((each.keys_and_values for each in attentions), ()))
+        return values
 
 
 def is_observed(module: nn.Module) -> bool:
-    """Whether a hook or an observer wants to see what passes through `module`."""
+    """Whether a hook or an observer reads what passes through `module`."""
     hooks = torch.nn.modules.module
     if observer.get() is not None or hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
         return True
@@ -120,9 +120,9 @@ def is_observed(module: nn.Module) -> bool:
 
 
 class ContextModule(nn.Module):
-    """A part that is called with a context inside a body, and without one by a person."""
+    """A module that is called with a context inside a body, and can be called directly without one."""
 
-    crosses = False  # whether `encoder_hidden_states` of a direct call are for the module itself
+    is_attention = False  # `encoder_hidden_states` of a direct call are for the module itself
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) > 1 and type(args[1]) is Context:
@@ -146,14 +146,14 @@ class ContextModule(nn.Module):
     ) -> tuple:
         """(B T C, then self and cross weights if requested, then keys and values if `use_cache`)
 
-        Masks are additive (0 where seen), as `get_extended_attention_mask` makes them.
+        Masks are additive (0 where a key is visible), as `get_extended_attention_mask` makes them.
         """
-        own, of_source = self_and_cross(past_key_value)
-        context = Context.of_call(hidden_states, attention_mask, encoder_hidden_states, encoder_attention_mask)
-        for each, cache in ((context, own), (context.cross, of_source)):
+        self_cache, cross_cache = self_and_cross(past_key_value)
+        context = Context.for_direct_call(hidden_states, attention_mask, encoder_hidden_states, encoder_attention_mask)
+        for each, cache in ((context, self_cache), (context.cross, cross_cache)):
             if each is not None:
                 each.cache, each.head_mask, each.use_cache = cache, head_mask, use_cache
                 each.output_attentions = output_attentions
-        if self.crosses and context.cross is not None:
-            context = replace(context.cross, cache=own)
-        return (self.run(hidden_states, context), *context.seen())
+        if self.is_attention and context.cross is not None:
+            context = replace(context.cross, cache=self_cache)
+        return (self.run(hidden_states, context), *context.recorded())

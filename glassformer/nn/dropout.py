@@ -1,7 +1,7 @@
-"""Dropout whose random numbers are cheap.
+"""Dropout with cheap random numbers.
 
-torch draws a number for each value, one after the other. Its generator is asked here for 64 bits at a time, sixteen
-for each value; on a core of a CPU a million values take 2.4 ms and not 6.5 (p = 0.1) or 8.1 (p = 0.2).
+torch generates one random number for each value. Here its generator yields 64 bits at a time, sixteen for each value;
+on a core of a CPU a million values take 2.4 ms instead of 6.5 (p = 0.1) or 8.1 (p = 0.2).
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-STEPS = 1 << 16  # as finely as sixteen bits tell a probability
-PER_DRAW = 4  # values for which one number of 64 bits will do
+STEPS = 1 << 16  # the resolution of a probability in sixteen bits
+VALUES_PER_NUMBER = 4  # of 64 bits
 
 
 class Dropout(nn.Dropout):
-    """torch's module, by `drop`."""
+    """torch's module, computed by `drop`."""
 
     def forward(self, x: Tensor) -> Tensor:
         return drop(x, self.p) if self.training else x
 
 
 def drop(x: Tensor, p: float) -> Tensor:
-    """Put zeros in the place of a share `p` of all values, and scale the others so that the mean stays.
+    """Set a fraction `p` of all values to zero, and scale the others so that the mean stays the same.
 
     >>> drop(torch.ones(2, 3), 0.0)
     tensor([[1., 1., 1.],
@@ -31,6 +31,6 @@ def drop(x: Tensor, p: float) -> Tensor:
     dropped = round(p * STEPS)
     if dropped in (0, STEPS) or not x.is_cpu:
         return F.dropout(x, p)
-    draws = torch.empty(-(-x.numel() // PER_DRAW), dtype=torch.int64).random_(-(1 << 63), None)
-    kept = (draws.view(torch.int16)[: x.numel()] >= dropped - STEPS // 2).view(x.shape)
+    random = torch.empty(-(-x.numel() // VALUES_PER_NUMBER), dtype=torch.int64).random_(-(1 << 63), None)
+    kept = (random.view(torch.int16)[: x.numel()] >= dropped - STEPS // 2).view(x.shape)
     return (x * kept).mul_(STEPS / (STEPS - dropped))

@@ -1,4 +1,4 @@
-"""The position-wise bricks: widen, narrow, add and normalise."""
+"""Position-wise layers: feed-forward, output projection, residual sum and normalisation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .dropout import Dropout
 from .linear import Linear
 
 
-def is_unwatched(module: nn.Module) -> bool:
-    """Whether what `module` returns can be written over: no gradient needs it and no hook may have kept it.
+def can_overwrite_output(module: nn.Module) -> bool:
+    """Whether the output of `module` can be overwritten: no gradient needs it and no hook may have kept it.
 
-    The widest tensors of a model need not be made twice then, which is a tenth of an encoder's time on a CPU.
+    The widest tensors of a model are then allocated once, which saves a tenth of an encoder's time on a CPU.
     """
     return not (torch.is_grad_enabled() or module._forward_hooks or torch.nn.modules.module._global_forward_hooks)
 
@@ -30,7 +30,7 @@ class Intermediate(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         widened, activate = self.dense(hidden_states), self.intermediate_act_fn
-        if isinstance(activate, GELUActivation) and is_unwatched(self.dense) and is_unwatched(activate):
+        if isinstance(activate, GELUActivation) and can_overwrite_output(self.dense) and can_overwrite_output(activate):
             return activate.overwrite(widened)
         return activate(widened)
 
@@ -46,7 +46,11 @@ class AddNorm(nn.Module):
 
     def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
         projected = self.dropout(self.dense(hidden_states))
-        if is_unwatched(self.dense) and is_unwatched(self.dropout) and projected.dtype == input_tensor.dtype:
+        if (
+            can_overwrite_output(self.dense)
+            and can_overwrite_output(self.dropout)
+            and projected.dtype == input_tensor.dtype
+        ):
             return self.LayerNorm(projected.add_(input_tensor))
         return self.LayerNorm(projected + input_tensor)
 

@@ -1,8 +1,8 @@
 """Padding is a file format, not a computation.
 
-At the door a padded batch ``B T`` becomes a stream of its N real tokens; everything position-wise runs on ``N C``.
-Sequences of one length stand side by side in the stream, so that attention can look at each such run as a dense
-``count, length`` block without copying, padding or masking anything. At the exit the rows return to ``B T C``.
+On entry a padded batch ``B T`` is packed into a stream of its N real tokens; everything position-wise runs on ``N C``.
+Sequences of one length are adjacent in the stream, so that attention can view each such run as a dense
+``count, length`` block without copying, padding or masking anything. On exit the rows are unpacked to ``B T C``.
 
 >>> import torch
 >>> layout = Layout.of(torch.tensor([[1, 1, 1], [1, 0, 0]]))
@@ -25,7 +25,7 @@ from ..errors import InputError
 
 
 class Run(NamedTuple):
-    """Sequences of equal length that stand one after the other in the stream."""
+    """Sequences of equal length that are adjacent in the stream."""
 
     start: int  # row of the stream where the first of them begins
     count: int
@@ -36,15 +36,15 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where every row of the stream stands in the caller's batch."""
+    """The position of every row of the stream in the caller's batch."""
 
     batch: int
     length: int
     runs: tuple[Run, ...]
-    index: Tensor | None = None  # N: place of each row in the flattened batch; None when every place is taken in order
-    mask: Tensor | None = None  # added to the scores, broadcast to B H T S; only where runs cannot say who sees whom
+    index: Tensor | None = None  # N: index of each row in the flattened batch; None without padding
+    mask: Tensor | None = None  # added to the scores, broadcast to B H T S; only where runs cannot express it
     causal: bool = False
-    distance: Tensor | None = None  # B T S: from key to query, where columns do not tell it
+    distance: Tensor | None = None  # B T S: from key to query, where it does not follow from the columns
 
     @classmethod
     def full(
@@ -55,19 +55,19 @@ class Layout:
         causal: bool = False,
         distance: Tensor | None = None,
     ) -> Layout:
-        """Every position is a real token; an additive `mask`, if any, says which keys are seen."""
+        """Every position is a real token; an additive `mask`, if any, masks keys."""
         run = Run(0, batch, length, 0, tuple(range(batch)))
         return cls(batch, length, (run,), mask=mask, causal=causal and mask is None, distance=distance)
 
     @classmethod
     def of(cls, attention_mask: Tensor, causal: bool = False) -> Layout | None:
-        """The layout that leaves out what `attention_mask` (B T) hides, or None if a sequence has holes in it."""
+        """The layout without the positions that `attention_mask` (B T) masks; None if a sequence has holes in it."""
         batch, length = attention_mask.shape
         seen = attention_mask.bool()
         lengths = seen.sum(1)
         starts = seen.int().argmax(1)
         ends = length - seen.flip(1).int().argmax(1)
-        table = torch.stack((lengths, starts, ends)).tolist()  # the one moment a device has to wait for the host
+        table = torch.stack((lengths, starts, ends)).tolist()  # the only synchronisation of device and host
         for row, (size, start, end) in enumerate(zip(*table, strict=True)):
             if size == 0:
                 raise InputError(f"attention_mask hides every position of sequence {row}: it has no token to read")
@@ -149,7 +149,7 @@ class Layout:
         return rows[[place[member] for member in range(self.batch)]]
 
     def padding_mask(self, like: Tensor) -> Tensor | None:
-        """What hides the padding from queries that look at all positions: B 1 1 T, added to scores."""
+        """The additive mask of the padding: B 1 1 T."""
         if self.index is None:
             return None
         mask = torch.full(
@@ -161,32 +161,31 @@ class Layout:
         return replace(self, mask=mask, causal=self.causal and mask is None)
 
 
-CALL = 4096  # pairs of positions that take as long as one more call of a kernel
+KERNEL_CALL = 4096  # pairs of positions that take as long as one more call of a kernel
 
 
-def pays_to_pad(queries: Layout, keys: Layout) -> bool:
-    """Whether two layouts whose runs do not meet are quicker read as padded blocks than sequence by sequence."""
-    if queries is keys or meet(queries, keys):
+def is_faster_padded(queries: Layout, keys: Layout) -> bool:
+    """Whether layouts with different runs are computed faster as padded blocks than sequence by sequence."""
+    if queries is keys or have_same_runs(queries, keys):
         return False
-    lengths = zip(lengths_of(queries), lengths_of(keys), strict=True)
-    exact = sum(mine * theirs for mine, theirs in lengths)
-    return queries.batch * queries.length * keys.length < exact + queries.batch * CALL
+    exact = sum(t * s for t, s in zip(sequence_lengths(queries), sequence_lengths(keys), strict=True))
+    return queries.batch * queries.length * keys.length < exact + queries.batch * KERNEL_CALL
 
 
-def lengths_of(layout: Layout) -> list[int]:
+def sequence_lengths(layout: Layout) -> list[int]:
     """How long each sequence of the batch is."""
     lengths = {member: run.length for run in layout.runs for member in run.members}
     return [lengths[member] for member in range(layout.batch)]
 
 
-def meet(queries: Layout, keys: Layout) -> bool:
-    """Whether every run of one layout holds the sequences of a run of the other, in the same order."""
+def have_same_runs(queries: Layout, keys: Layout) -> bool:
+    """Whether the runs of both layouts hold the same sequences in the same order."""
     return queries.runs is keys.runs or [r.members for r in queries.runs] == [r.members for r in keys.runs]
 
 
 def paired_runs(queries: Layout, keys: Layout) -> Iterator[tuple[Run, Run]]:
-    """Runs in which each sequence of `queries` meets the same sequence of `keys`."""
-    if meet(queries, keys):
+    """Pairs of runs that hold the same sequences of `queries` and `keys`."""
+    if have_same_runs(queries, keys):
         yield from zip(queries.runs, keys.runs, strict=True)
         return
     place = {

@@ -1,8 +1,8 @@
 """The linear layer, by the kernel that is fastest when no gradient is needed.
 
-torch asks MKL for rows @ weightsᵀ. The same product can be had in other ways, which read the weights at different
-speeds. Measured on two cores of a CPU with AVX-512, GB/s of weights (GPT-2's matrices: 2304 x 768, 768 x 3072,
-50257 x 768), and in the last lines GFLOP/s (1536 x 384):
+torch calls MKL for rows @ weightsᵀ. Other kernels compute the same product and read the weights at different speeds.
+Measured on two cores of a CPU with AVX-512, GB/s of weights (GPT-2's matrices: 2304 x 768, 768 x 3072, 50257 x 768),
+and in the last lines GFLOP/s (1536 x 384):
 
     rows    rows @ weightsᵀ     weights @ rowsᵀ     oneDNN              oneDNN, packed
     1       12.2  15.7  11.0    11.8  15.2  10.6    19.8  21.7  21.6    20.1  21.9  25.0
@@ -21,9 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# oneDNN keeps a kernel for every number of rows that it has met. With as many as it would keep by itself, 1,024, a
-# training run with other lengths in every step came to 2.0 GB after 45 steps and to 3.8 in the end; with these to 1.3
-# after 45 steps, in the same time.
+# oneDNN caches a kernel for every number of rows. With its default capacity, 1,024, a training run with other lengths
+# in every step used 2.0 GB after 45 steps and 3.8 in the end; with 64 it used 1.3 after 45 steps, in the same time.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 # glibc returns freed blocks above a threshold to the system, and every step has to map and clear them again; freeing a
@@ -31,8 +30,9 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 LARGEST_THRESHOLD = (32 << 20) - 4096
 torch.empty(LARGEST_THRESHOLD, dtype=torch.uint8)
 
-MANY = 32  # rows that weights are packed for: the order is the same for any number from two on
-HANDFUL = 4  # rows, from two on, for which weights @ rowsᵀ is ahead of oneDNN on weights as they are
+PACKED_ROWS = 32  # rows that weights are packed for: the order is the same for any number from two on
+# Rows, from two on, up to which weights @ rowsᵀ is faster than oneDNN on weights that are not packed.
+MAX_TRANSPOSED_ROWS = 4
 
 
 class Linear(nn.Linear):
@@ -46,8 +46,8 @@ class Linear(nn.Linear):
             return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
         if torch.is_grad_enabled() or not (x.is_cpu and x.dtype == weight.dtype == torch.float32 and has_onednn()):
             return F.linear(x, weight, bias)
-        if x.dim() == 2 and 1 < len(x) <= HANDFUL:
-            return from_the_left(x, weight, bias)
+        if x.dim() == 2 and 1 < len(x) <= MAX_TRANSPOSED_ROWS:
+            return transposed_product(x, weight, bias)
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
@@ -55,7 +55,7 @@ def has_onednn() -> bool:
     return torch.backends.mkldnn.is_available() and not torch.is_autocast_enabled("cpu")
 
 
-def pack(weight: Tensor, rows: int = MANY) -> Tensor | None:
+def pack(weight: Tensor, rows: int = PACKED_ROWS) -> Tensor | None:
     """A copy of the weights in the order in which oneDNN reads them best for several rows, where torch has it.
 
     The copy is worth its time after some thirty products. Its products have the same bits, but for those of one row.
@@ -64,8 +64,8 @@ def pack(weight: Tensor, rows: int = MANY) -> Tensor | None:
     return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows) if usable else None
 
 
-def from_the_left(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """weights @ rowsᵀ, turned around."""
+def transposed_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """(weights @ rowsᵀ)ᵀ"""
     rows = x.contiguous().t()
     product = weight @ rows if bias is None else torch.addmm(bias[:, None], weight, rows)
     return product.t().contiguous()  # N C

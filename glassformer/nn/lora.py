@@ -1,4 +1,4 @@
-"""LoRA (Hu et al. 2021): a linear layer that stays as it is, and learns a change of low rank beside it."""
+"""LoRA (Hu et al. 2021): a frozen linear layer with a trained update of low rank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LoraLinear(Linear):
 
     >>> layer = LoraLinear(nn.Linear(4, 3), r=2, alpha=4)
     >>> x = torch.randn(5, 4)
-    >>> bool((layer(x) == F.linear(x, layer.weight, layer.bias)).all())  # B begins at zero
+    >>> bool((layer(x) == F.linear(x, layer.weight, layer.bias)).all())  # B is initialised with zeros
     True
     """
 
@@ -36,48 +36,48 @@ class LoraLinear(Linear):
         super().__init__(linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta")
         self.weight = linear.weight
         self.bias = linear.bias
-        drawn = nn.init.kaiming_uniform_(linear.weight.new_empty(r, linear.in_features), a=math.sqrt(5))
-        self.lora_A = nn.Parameter(drawn) if shared is None else shared
+        initial = nn.init.kaiming_uniform_(linear.weight.new_empty(r, linear.in_features), a=math.sqrt(5))
+        self.lora_A = nn.Parameter(initial) if shared is None else shared
         self.lora_B = nn.Parameter(linear.weight.new_zeros(linear.out_features, r))
         self.r = r
         self.scaling = alpha / (math.sqrt(r) if use_rslora else r)
         self.dropout = Dropout(dropout)
-        self.unmerged: Tensor | None = None  # the weight as it was, while the change is part of it
+        self.unmerged: Tensor | None = None  # the original weight, while the update is merged into it
         self.train(linear.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        known = super().forward(x)
+        y = super().forward(x)
         if self.is_merged:
-            return known
-        return known + F.linear(F.linear(self.dropout(x), self.lora_A), self.lora_B) * self.scaling
+            return y
+        return y + F.linear(F.linear(self.dropout(x), self.lora_A), self.lora_B) * self.scaling
 
     @property
     def is_merged(self) -> bool:
         return self.unmerged is not None
 
-    def change(self) -> Tensor:
-        """What the layer has learnt, as a matrix of the weight's shape."""
+    def delta(self) -> Tensor:
+        """The update, as a matrix of the weight's shape."""
         return (self.lora_B @ self.lora_A) * self.scaling
 
     @torch.no_grad()
     def merge(self) -> None:
-        """Make the change part of the weight, so that it costs nothing."""
+        """Add the update to the weight, so that inference does not compute it."""
         if not self.is_merged:
             self.unmerged = self.weight.data
-            self.weight.data = self.weight.data + self.change()
+            self.weight.data = self.weight.data + self.delta()
 
     def unmerge(self) -> None:
-        """Take the change out of the weight again: it is then what it was, bit for bit."""
+        """Restore the original weight, bit for bit."""
         if self.unmerged is not None:
             self.weight.data, self.unmerged = self.unmerged, None
 
     @torch.no_grad()
-    def plain(self) -> Linear:
-        """An ordinary layer that computes the same."""
+    def to_linear(self) -> Linear:
+        """An ordinary linear layer that computes the same."""
         self.merge()
-        plain = Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
-        plain.weight, plain.bias = self.weight, self.bias
-        return plain.train(self.training)
+        linear = Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
+        linear.weight, linear.bias = self.weight, self.bias
+        return linear.train(self.training)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, r={self.r}, scaling={self.scaling:g}" + (", merged" if self.is_merged else "")

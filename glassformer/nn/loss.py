@@ -35,12 +35,12 @@ def label_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits.reshape(-1, classes), labels, ignore_index=IGNORED)
 
 
-def sampled_word_loss(rows: Tensor, scorer: nn.Linear, labels: Tensor, count: int) -> Tensor:
-    """The summed loss of every word, compared with `count` words and not with all: N C and N -> a number.
+def sampled_softmax_loss(rows: Tensor, scorer: nn.Linear, labels: Tensor, count: int) -> Tensor:
+    """The summed loss by sampled softmax, over `count` words instead of the full vocabulary: N C and N -> a number.
 
-    Half of them are the first of the vocabulary, which should begin with the most frequent ones, and are always there;
-    the others are drawn anew each time and stand for all the rest. So the sum over the vocabulary is estimated without
-    bias, and no word is compared with itself.
+    Half of the words are the first of the vocabulary, which should begin with the most frequent ones; the others are
+    sampled for each call and represent the rest. The estimate of the sum over the vocabulary is unbiased, and no word
+    is its own negative.
     """
     size = scorer.out_features
     if count >= size:
@@ -53,25 +53,25 @@ def sampled_word_loss(rows: Tensor, scorer: nn.Linear, labels: Tensor, count: in
     scores = F.linear(rows, scorer.weight[words], bias).float()  # N W
     places = torch.full((size,), -1, device=rows.device)
     places[words] = torch.arange(count, device=rows.device)
-    place = places[labels]  # N: where among the words the right one stands, -1 if it does not
-    met, is_rare = place >= 0, labels >= common
+    place = places[labels]  # N: index of the target among the words, -1 if it is not one of them
+    is_sampled, is_rare = place >= 0, labels >= common
     place = place.clamp(min=0)[:, None]
-    hidden = scores.gather(1, place).masked_fill(met[:, None], -math.inf)
-    scores = scores.scatter(1, place, hidden)
-    stand_for = (size - common - is_rare.int()) / (count - common - (met & is_rare).int())  # N
-    others = torch.stack((own, scores[:, :common].logsumexp(1), scores[:, common:].logsumexp(1) + stand_for.log()), 1)
+    masked = scores.gather(1, place).masked_fill(is_sampled[:, None], -math.inf)
+    scores = scores.scatter(1, place, masked)
+    factor = (size - common - is_rare.int()) / (count - common - (is_sampled & is_rare).int())  # N: words per sample
+    others = torch.stack((own, scores[:, :common].logsumexp(1), scores[:, common:].logsumexp(1) + factor.log()), 1)
     return (others.logsumexp(1) - own).sum()
 
 
-def recalled(states: Tensor, words: Tensor, sharpness: float) -> Tensor:
-    """How likely memory alone makes the word that follows each state: B T C and B T -> B T.
+def cache_probabilities(states: Tensor, words: Tensor, sharpness: float) -> Tensor:
+    """The probability of the word after each state by a continuous cache (Grave et al. 2017): B T C and B T -> B T.
 
-    A state looks back at those before it; the words that followed them are as likely as the states are alike
-    (Grave et al. 2017, a continuous cache). What has nothing before it recalls nothing.
+    A word that followed an earlier state is the more likely the more similar that state is. The first state has
+    probability 0.
     """
-    alike = sharpness / math.sqrt(states.shape[-1]) * (states @ states.mT)  # B T T
-    later = torch.ones(alike.shape[-2:], dtype=torch.bool, device=alike.device).triu()
-    weights = alike.masked_fill(later, -math.inf).softmax(-1).nan_to_num(0.0)
+    similarity = sharpness / math.sqrt(states.shape[-1]) * (states @ states.mT)  # B T T
+    later = torch.ones(similarity.shape[-2:], dtype=torch.bool, device=similarity.device).triu()
+    weights = similarity.masked_fill(later, -math.inf).softmax(-1).nan_to_num(0.0)
     return (weights * (words[:, None, :] == words[:, :, None])).sum(-1)
 
 
@@ -82,7 +82,7 @@ def summed_mixture_loss(logits: Tensor, labels: Tensor, others: Tensor, weight: 
 
 
 def summed_choice_loss(scores: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
-    """Cross-entropy among the choices of each row, of which rows may have unequally many: a number.
+    """Cross-entropy among the choices of each row, which may differ in number: a number.
 
     `right` is 1 at the right choice and 0 at the others.
     """

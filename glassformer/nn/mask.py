@@ -1,4 +1,4 @@
-"""Who may look at whom: from the caller's mask to a layout."""
+"""Attention masks: checks, the layout of a masked batch, and additive masks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import InputError
 from .layout import Layout
 
 
-def arrange(
+def make_layout(
     batch: int,
     length: int,
     attention_mask: Tensor | None,
@@ -24,7 +24,7 @@ def arrange(
     """The layout of a padded batch.
 
     With a `past`, a mask per query, holes inside a sequence, or on request (`keep_padding`), every position stays and
-    an additive mask does the hiding; otherwise only real tokens go into the stream.
+    an additive mask is used; otherwise only real tokens go into the stream.
     """
     if attention_mask is not None:
         check_mask(attention_mask, batch, length, past, name)
@@ -40,7 +40,7 @@ def arrange(
 def additive_mask(
     attention_mask: Tensor | None, length: int, past: int, causal: bool, dtype: torch.dtype, device: torch.device
 ) -> Tensor | None:
-    """0 where a key is seen and the type's lowest number where it is hidden, broadcast to B H T S."""
+    """0 where a key is visible and the type's lowest number where it is masked, broadcast to B H T S."""
     seen = None
     if attention_mask is not None:
         seen = attention_mask.to(device).bool()
@@ -50,12 +50,12 @@ def additive_mask(
         seen = before if seen is None else seen & before
     if seen is None or bool(seen.all()):
         return None
-    return hide(~seen, dtype)
+    return mask_to_bias(seen, dtype)
 
 
-def hide(hidden: Tensor, dtype: torch.dtype) -> Tensor:
-    """What is added to scores: 0, and the type's lowest number where they are hidden."""
-    return torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, torch.finfo(dtype).min)
+def mask_to_bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """The bias that is added to scores: 0 where a mask is not 0, and the type's lowest number elsewhere."""
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(seen == 0, torch.finfo(dtype).min)
 
 
 def check_tensor(value: object, name: str) -> None:

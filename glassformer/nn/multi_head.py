@@ -8,7 +8,7 @@ from ..errors import ArgumentError, InputError
 from .attention import SelfAttention, attend_explicitly, prune_attention
 from .dropout import Dropout
 from .feedforward import Project
-from .mask import check_tensor, hide
+from .mask import check_tensor, mask_to_bias
 
 
 class ScaledDotProductAttention(nn.Module):
@@ -26,14 +26,14 @@ class ScaledDotProductAttention(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """(... T d_v, ... T S); where `mask` is 0 the weight is 0, also for a query that sees nothing at all."""
-        shown = None if mask is None else (mask != 0)
+        """(... T d_v, ... T S); where `mask` is 0 the weight is 0, also if all keys of a query are masked."""
+        visible = None if mask is None else (mask != 0)
         return attend_explicitly(
             Q,
             K,
             V,
-            mask=None if shown is None else hide(~shown, Q.dtype),
-            head_mask=None if shown is None else shown.to(Q.dtype),
+            mask=None if visible is None else mask_to_bias(visible, Q.dtype),
+            head_mask=None if visible is None else visible.to(Q.dtype),
             dropout=self.dropout.p if self.training else 0.0,
         )
 
@@ -50,7 +50,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model: int, num_heads: int | None = None, dropout: float = 0.1, *, n_heads: int | None = None):
         super().__init__()
-        heads = either("num_heads", num_heads, "n_heads", n_heads)
+        heads = resolve_alias("num_heads", num_heads, "n_heads", n_heads)
         self.self = SelfAttention(d_model, heads, dropout)
         self.output = Project(d_model, d_model, dropout)
         self.pruned_heads: set[int] = set()
@@ -67,12 +67,12 @@ class MultiHeadAttention(nn.Module):
         prune_attention(self, set(heads))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """(B T C, B H T S); `mask` is 0 where a query must not look: T S, B T S, or what B H T S can be made of."""
+        """(B T C, B H T S); `mask` is 0 where a key is masked: T S, B T S, or what broadcasts to B H T S."""
         inner = self.self
         self.check(q, k, v)
-        heads = [self.apart(project(x)) for project, x in ((inner.query, q), (inner.key, k), (inner.value, v))]
+        heads = [self.split_heads(project(x)) for project, x in ((inner.query, q), (inner.key, k), (inner.value, v))]
         if mask is not None:
-            mask = per_head(mask, (len(q), inner.num_attention_heads, q.shape[1], k.shape[1]))
+            mask = broadcastable_mask(mask, (len(q), inner.num_attention_heads, q.shape[1], k.shape[1]))
         attention = ScaledDotProductAttention(inner.dropout.p).train(self.training)
         context, weights = attention(*heads, mask)  # B H T D, B H T S
         return self.output(context.transpose(1, 2).flatten(2)), weights
@@ -86,13 +86,13 @@ class MultiHeadAttention(nn.Module):
             shapes = ", ".join(str(list(x.shape)) for x in (q, k, v))
             raise InputError(f"q, k and v must be of one batch, k and v equally long, got {shapes}")
 
-    def apart(self, x: Tensor) -> Tensor:
+    def split_heads(self, x: Tensor) -> Tensor:
         """B T C -> B H T D"""
         return x.unflatten(-1, (self.num_heads, self.d_k)).transpose(1, 2)
 
 
-def per_head(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
-    """A mask as it can be laid over the weights (B H T S) of all heads."""
+def broadcastable_mask(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
+    """A mask that broadcasts to the weights (B H T S) of all heads."""
     check_tensor(mask, "mask")
     spread = mask[:, None] if mask.dim() == 3 else mask
     sizes = (1,) * (4 - spread.dim()) + tuple(spread.shape)
@@ -101,8 +101,8 @@ def per_head(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
     return spread
 
 
-def either(name: str, value: int | None, other: str, second: int | None, default: int | None = None) -> int:
-    """One value that goes by two names."""
+def resolve_alias(name: str, value: int | None, other: str, second: int | None, default: int | None = None) -> int:
+    """The value of an argument that has two names."""
     if value is not None and second is not None:
         raise ArgumentError(f"{name} and {other} are the same; give one of them, got {value} and {second}")
     found = value if value is not None else second if second is not None else default

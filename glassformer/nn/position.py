@@ -1,4 +1,4 @@
-"""Where a token stands, as waves of many lengths (Vaswani et al. 2017)."""
+"""Sinusoidal position encodings (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..errors import InputError
 from .dropout import Dropout
 
 
-def waves(length: int, size: int) -> Tensor:
+def sinusoidal_table(length: int, size: int) -> Tensor:
     """sin(t / 10000^(2i / C)) and cos of the same, column by column: T C.
 
-    >>> waves(2, 4).tolist()[0]
+    >>> sinusoidal_table(2, 4).tolist()[0]
     [0.0, 1.0, 0.0, 1.0]
     """
     places = torch.arange(length, dtype=torch.float32)[:, None]
@@ -26,7 +26,7 @@ def waves(length: int, size: int) -> Tensor:
 
 
 class PositionalEncoding(nn.Module):
-    """Adds to every vector the waves of its position.
+    """Adds to every vector the sinusoidal encoding of its position.
 
     >>> PositionalEncoding(8, max_len=50)(torch.zeros(1, 3, 8)).shape
     torch.Size([1, 3, 8])
@@ -37,11 +37,11 @@ class PositionalEncoding(nn.Module):
     def __init__(self, d_model: int, max_len: int = 5000, dropout: float = 0.1):
         super().__init__()
         self.dropout = Dropout(dropout)
-        self.register_buffer("pe", waves(max_len, d_model)[None], persistent=False)
+        self.register_buffer("pe", sinusoidal_table(max_len, d_model)[None], persistent=False)
 
     def fill(self) -> None:
-        """Make the table anew, for a module that was made without its numbers."""
-        self.pe = waves(*self.pe.shape[1:])[None]
+        """Compute the table again, for a module that was built on the meta device."""
+        self.pe = sinusoidal_table(*self.pe.shape[1:])[None]
 
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """B T C, or rows N C with the position of each."""

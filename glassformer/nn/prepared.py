@@ -1,9 +1,9 @@
-"""Prepared weights: copies that make long inference faster, made once for a model and shared by all threads.
+"""Prepared weights: copies that make long inference faster, built once for a model and shared by all threads.
 
 A prepared model is a twin of the module tree: the same parameters, but every linear layer holds a packed copy of its
 weights, and self-attention one product for queries, keys and values. The twin runs the very same `forward`, and runs it
 directly: it is used only where no hook waits to be called. It belongs to its model, takes about as much memory as the
-weights, and is made anew when a parameter has changed (training, loading, pruning).
+weights, and is rebuilt when a parameter has changed (training, loading, pruning).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def prepared(model: Model) -> Model:
     """The twin of `model` with prepared weights; the model itself where they would not be used.
 
     That is: in training, with gradients, under autocast, on another device or dtype than a CPU's float32, or while
-    somebody observes.
+    a hook observes it.
 
     >>> model = nn.Sequential(Linear(4, 3)).eval()
     >>> with torch.no_grad():
@@ -50,19 +50,19 @@ def prepared(model: Model) -> Model:
     with _lock:
         known, twin = _prepared.get(model, (None, None))
         if twin is None or known != now:
-            twin = twin_of(model, {})
+            twin = make_twin(model, {})
             _prepared[model] = (now, twin)
         return twin
 
 
 def release_prepared_weights(model: nn.Module) -> None:
-    """Give the memory of the copies back; they are made again when they are needed."""
+    """Free the memory of the copies; they are built again when they are needed."""
     with _lock:
         _prepared.pop(model, None)
 
 
 def fingerprint(parameters: list[Tensor]) -> tuple:
-    """What changes when parameters do."""
+    """A value that changes whenever a parameter does."""
     with torch.no_grad():
         sums = torch.stack([p.detach().view(-1)[::STRIDE].sum() for p in parameters]).tolist()
     return tuple(
@@ -71,20 +71,20 @@ def fingerprint(parameters: list[Tensor]) -> tuple:
     )
 
 
-def twin_of(module: nn.Module, made: dict[nn.Module, nn.Module], crosses: bool = False) -> nn.Module:
-    """The module with prepared weights in it; `made` are those that stand in several places."""
-    if module in made:
-        return made[module]
-    twin = made[module] = copy.copy(module)
+def make_twin(module: nn.Module, twins: dict[nn.Module, nn.Module], is_cross_attention: bool = False) -> nn.Module:
+    """A shallow copy of a module tree with prepared weights; `twins` holds the modules that are copied already."""
+    if module in twins:
+        return twins[module]
+    twin = twins[module] = copy.copy(module)
     if "forward" not in module.__dict__:
         twin.__class__ = without_hooks(type(module))
     children = module._modules
     parts = [children.get(name) for name in ("query", "key", "value")] if isinstance(module, SelfAttention) else []
-    if parts and not crosses and all(type(part) is Linear for part in parts):
+    if parts and not is_cross_attention and all(type(part) is Linear for part in parts):
         twin.__dict__["fused"] = fuse(parts)
     else:
         twin.__dict__["_modules"] = {
-            name: child and twin_of(child, made, crosses or name == "crossattention")
+            name: child and make_twin(child, twins, is_cross_attention or name == "crossattention")
             for name, child in children.items()
         }
     if type(module) is Linear:
@@ -102,11 +102,11 @@ def without_hooks(kind: type[nn.Module]) -> type[nn.Module]:
 
 
 def fuse(layers: list[Linear]) -> Linear:
-    """Several linear layers that read the same rows, in one; some of them may have no bias."""
+    """One linear layer in place of several that read the same rows; some of them may have no bias."""
     outputs, has_bias = sum(layer.out_features for layer in layers), any(layer.bias is not None for layer in layers)
     fused = Linear(layers[0].in_features, outputs, bias=has_bias, device="meta")
     fused.weight = nn.Parameter(torch.cat([layer.weight for layer in layers]), requires_grad=False)
     if has_bias:
         biases = [layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias for layer in layers]
         fused.bias = nn.Parameter(torch.cat(biases), requires_grad=False)
-    return twin_of(fused, {})
+    return make_twin(fused, {})

@@ -1,4 +1,4 @@
-"""Weights in 8 bits: a quarter of the memory, and of the time that generating spends on reading them."""
+"""Quantization to 8 bits: a quarter of the memory, and of the time that generation spends on reading weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .lora import LoraLinear
 class Int8Linear(nn.Module):
     """A linear layer whose weights are whole numbers between -127 and 127, with one scale for each output.
 
-    What it reads is rounded too, row by row as it comes (to 7 bits: with 8, sums would overflow on CPUs without VNNI).
+    Inputs are quantized too, row by row at run time (to 7 bits: with 8, sums would overflow on CPUs without VNNI).
     """
 
     def __init__(self, linear: nn.Linear):
@@ -33,7 +33,7 @@ class Int8Linear(nn.Module):
 
 
 def quantize(model: nn.Module, dtype: str = "int8") -> nn.Module:
-    """Turn all linear layers of a model into 8 bits, in place; only for inference on a CPU, and not for saving.
+    """Quantize all linear layers of a model to 8 bits, in place; only for inference on a CPU, and not for saving.
 
     >>> model = quantize(torch.nn.Sequential(nn.Linear(4, 3)))
     >>> model

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..registry import BODY
-from ..text.base.encoding_options import one_of
+from ..text.base.encoding_options import check_choice
 from .batch import Batch, Example
 from .inputs import Columns, Row
 from .task_options import TruncationOptions
@@ -22,7 +22,7 @@ class FeatureExtractionOptions(TruncationOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("return_tensors", self.return_tensors, (True, False, "pt", "np"))
+        check_choice("return_tensors", self.return_tensors, (True, False, "pt", "np"))
 
 
 class FeatureExtraction(TextTask):

@@ -108,14 +108,14 @@ def encode_chunk(
         return list(zip(rows, task.encode_all(rows), strict=True)), None
     except GlassformerError:
         pass  # the loop below finds the row
-    found: list[tuple[Row, list[Example]]] = []
+    encoded_rows: list[tuple[Row, list[Example]]] = []
     for number, given in chunk:
         try:
             row = read(given)
-            found.append((row, task.encode(row)))
+            encoded_rows.append((row, task.encode(row)))
         except GlassformerError as error:
-            return found, add_location(error, given, number) if numbered else error
-    return found, None
+            return encoded_rows, add_location(error, given, number) if numbered else error
+    return encoded_rows, None
 
 
 def compute_answers(task: Task, pending: list[Pending], budget: int, batch_size: int | None, finish: Callable) -> None:
@@ -124,8 +124,8 @@ def compute_answers(task: Task, pending: list[Pending], budget: int, batch_size:
     queue.sort(key=lambda one: len(one[0].examples[one[1]]), reverse=True)
     batches = list(group_by_budget(queue, budget, batch_size))
     inputs = [[each.examples[index] for each, index in group] for group in batches]
-    with contextlib.closing(batch_outputs(task, inputs)) as found:
-        for group, outputs in zip(batches, found, strict=True):
+    with contextlib.closing(batch_outputs(task, inputs)) as results:
+        for group, outputs in zip(batches, results, strict=True):
             for (each, index), output in zip(group, outputs, strict=True):
                 each.outputs[index] = output
                 each.missing -= 1

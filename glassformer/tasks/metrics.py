@@ -136,18 +136,18 @@ def entities(tags: Sequence[str], outside: Collection[str] = ("O",)) -> list[Ent
     >>> entities(["B-PER", "I-PER", "O", "S-LOC", "B-LOC", "E-LOC"])
     [('PER', 0, 1), ('LOC', 3, 3), ('LOC', 4, 5)]
     """
-    found: list[Entity] = []
+    spans: list[Entity] = []
     before: str | None = None
     for position, tag in enumerate(tags):
         if tag in outside:
             before = None
             continue
         if begins(tag, before):
-            found.append((split_tag(tag)[1], position, position))
+            spans.append((split_tag(tag)[1], position, position))
         else:
-            found[-1] = (*found[-1][:2], position)
+            spans[-1] = (*spans[-1][:2], position)
         before = tag
-    return found
+    return spans
 
 
 def entity_scores(predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -247,13 +247,13 @@ def translation_scores(
     from sacrebleu.metrics import BLEU, CHRF
 
     check_lengths(predictions, references)
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     is_tokenized = tokenize == "none"  # `force` suppresses the warning about texts that are tokenized already
     bleu = BLEU(tokenize=tokenize, lowercase=lowercase, force=is_tokenized)
     for name, metric in (("bleu", bleu), ("chrf", CHRF())):
         score = metric.corpus_score(list(predictions), [list(references)]).score
-        found[name] = SignedScore(score, str(metric.get_signature()))
-    return found
+        scores[name] = SignedScore(score, str(metric.get_signature()))
+    return scores
 
 
 WORD = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]")  # a Chinese character is a word of its own

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..nn.loss import IGNORED
-from ..text.base.encoding_options import one_of
+from ..text.base.encoding_options import check_choice
 from .batch import Batch, Example
 from .inputs import Columns, Row
 
@@ -104,11 +104,11 @@ class Objectives:
 
     def loss(self, model: nn.Module, batch: Batch, reduction: str = "sum") -> Tensor:
         """All objectives of a batch as one number: the sum of their means ("mean"), or that times `targets_count`."""
-        one_of("reduction", reduction, ("sum", "mean"))
-        found = self.objectives(model, batch)
-        if reduction == "sum" and len(found) == 1:
-            return next(iter(found.values())).total
-        mean = combine_objectives(found, batch.counts)
+        check_choice("reduction", reduction, ("sum", "mean"))
+        sums = self.objectives(model, batch)
+        if reduction == "sum" and len(sums) == 1:
+            return next(iter(sums.values())).total
+        mean = combine_objectives(sums, batch.counts)
         return mean if reduction == "mean" else mean * batch.targets_count
 
     def require_labels(self, batch: Batch) -> None:

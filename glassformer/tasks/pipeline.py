@@ -258,8 +258,8 @@ def read_device(device: int | str | torch.device) -> torch.device:
     if isinstance(device, int):
         device = "cpu" if device < 0 else f"cuda:{device}"
     try:
-        found = torch.device(device)
-        torch.empty(0, device=found)  # a missing device raises now, and not at the first text
+        resolved = torch.device(device)
+        torch.empty(0, device=resolved)  # a missing device raises now, and not at the first text
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
-    return found
+    return resolved

@@ -154,20 +154,20 @@ class QuestionAnswering(TextTask):
         return [row[:, :length] for row, length in zip(logits, batch.lengths, strict=True)]
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
-        found: list[dict[str, Any]] = []
+        answers: list[dict[str, Any]] = []
         no_answer = 1.0  # the probability of "no answer" is the lowest of all windows
         for example, logits in zip(examples, outputs, strict=True):
             starts, ends = self.probabilities(example.encoded, logits)
             no_answer = min(no_answer, float(starts[0] * ends[0]))
-            found += [
+            answers += [
                 {"score": score, **self.span_text(row["context"], example.encoded, first, last)}
                 for score, first, last in self.best_spans(example.encoded, starts, ends)
             ]
         if self.options.handle_impossible_answer:
-            found.append({"score": no_answer, "start": 0, "end": 0, "answer": ""})
-        found.sort(key=lambda each: -each["score"])
+            answers.append({"score": no_answer, "start": 0, "end": 0, "answer": ""})
+        answers.sort(key=lambda each: -each["score"])
         notes = {**({"windows": len(examples)} if len(examples) > 1 else {}), **truncation_note(examples)}
-        best = [{**each, **notes} for each in found[: self.options.top_k]]
+        best = [{**each, **notes} for each in answers[: self.options.top_k]]
         return best[0] if len(best) == 1 else best
 
     def probabilities(self, encoded: Encoded, logits: Tensor) -> Tensor:

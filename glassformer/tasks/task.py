@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..models.base import PreTrainedModel
-from ..models.untrained import learnt_otherwise
+from ..models.untrained import has_other_head
 from ..nn.prepared import prepared
 from ..registry import BODY
 from .batch import Batch, Example, compact_label, label_tensor
@@ -151,7 +151,7 @@ class Task(RowReader, Objectives):
         trainer = task_class(self.trained_as) if self.trained_as else self
         way = f"with {self.trained_as} " if self.trained_as else ""
         remedy = f"{way}on rows with {', '.join(trainer.columns.all)}, or load a checkpoint of {model_class}"
-        if learnt_otherwise(model_class, config):
+        if has_other_head(model_class, config):
             raise InputError(
                 f"{where} is a {config.architectures[0]}: its classifier fits a {model_class} by shape but was "
                 f"trained for something else than {self.name}; train it {remedy}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from ..text.base.encoding_options import TRUNCATION, check_whole_number, one_of
+from ..text.base.encoding_options import TRUNCATION, check_choice, check_whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class TruncationOptions(TextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("truncation", self.truncation, (True, False, *TRUNCATION))
+        check_choice("truncation", self.truncation, (True, False, *TRUNCATION))
         check_whole_number("max_length", self.max_length, 1)
 
     @property
@@ -47,7 +47,7 @@ class TruncationOptions(TextOptions):
 
 def check_bool(name: str, value: object) -> None:
     """Raise unless a value is True or False."""
-    one_of(name, value, (True, False))
+    check_choice(name, value, (True, False))
 
 
 def check_at_least(name: str, value: object, least: int = 1) -> None:

@@ -14,7 +14,7 @@ from ..checkpoints.pretrained_config import PretrainedConfig
 from ..data.labels import find_label
 from ..errors import InputError, nearest
 from ..nn.loss import summed_label_loss, text_loss
-from ..text.base.encoding_options import one_of
+from ..text.base.encoding_options import check_choice
 from ..text.base.text_inputs import describe
 from .batch import Batch, Example, truncation_note
 from .inputs import Columns, Row
@@ -42,7 +42,7 @@ class TextClassificationOptions(TruncationOptions):
         super().__post_init__()
         if self.top_k not in ("best", None):
             check_at_least("top_k", self.top_k)
-        one_of("function_to_apply", self.function_to_apply, (None, "default", *FUNCTIONS))
+        check_choice("function_to_apply", self.function_to_apply, (None, "default", *FUNCTIONS))
 
 
 class TextClassification(TextTask):
@@ -117,8 +117,8 @@ class TextClassification(TextTask):
         scores, names = self.scores(outputs[0]).tolist(), self.model.config.id2label
         note = truncation_note(examples)
         best = sorted(range(len(scores)), key=lambda i: -scores[i])
-        found = [{"label": names[i], "score": scores[i], **note} for i in best]
-        return found[0] if self.options.top_k == "best" else found[: self.options.top_k]
+        answers = [{"label": names[i], "score": scores[i], **note} for i in best]
+        return answers[0] if self.options.top_k == "best" else answers[: self.options.top_k]
 
     def wrap(self, answer: Any, given: Any, requested: Iterable[str]) -> Any:
         return [answer] if isinstance(given, str) and "top_k" not in requested else answer
@@ -155,7 +155,7 @@ class TextClassification(TextTask):
     def compute_metrics(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         if self.kind == "regression" and self.model.config.num_labels > 1:
             each = [correlation(*columns) for columns in by_label(predictions, references)]
-            return {name: math.fsum(found[name] for found in each) / len(each) for name in self.metric_names}
+            return {name: math.fsum(metrics[name] for metrics in each) / len(each) for name in self.metric_names}
         if self.kind == "regression":
             return correlation(predictions, references)
         if self.kind == "single_label_classification":

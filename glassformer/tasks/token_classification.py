@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.labels import find_label
 from ..errors import InputError, nearest
 from ..nn.loss import IGNORED, summed_label_loss
-from ..text.base.encoding_options import check_whole_number, one_of
+from ..text.base.encoding_options import check_choice, check_whole_number
 from ..text.base.text_inputs import describe
 from .batch import Batch, Example
 from .inputs import Columns, Row
@@ -34,7 +34,7 @@ class TokenClassificationOptions(TextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("aggregation_strategy", self.aggregation_strategy, STRATEGIES)
+        check_choice("aggregation_strategy", self.aggregation_strategy, STRATEGIES)
         check_bool("is_split_into_words", self.is_split_into_words)
         if self.stride is not None:
             check_whole_number("stride", self.stride, 0)
@@ -135,16 +135,16 @@ class TokenClassification(TextTask):
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> list[dict[str, Any]]:
         text, starts = self.join_words(row)
-        found = []
+        all_entities = []
         for example, logits in zip(examples, outputs, strict=True):
             entities = self.entities(list(self.tokens(example, logits.softmax(-1), text, starts)))
             window = {"window": example.window} if len(examples) > 1 else {}
-            found += [
+            all_entities += [
                 {**entity, **window}
                 for entity in entities
                 if entity.get("entity", entity.get("entity_group")) not in self.options.ignore_labels
             ]
-        return without_overlaps(found) if len(examples) > 1 else found
+        return without_overlaps(all_entities) if len(examples) > 1 else all_entities
 
     def join_words(self, row: Row) -> tuple[str, list[int] | None]:
         """The text that offsets refer to, and the start of each of its words if it was given as words."""
@@ -247,17 +247,17 @@ class TokenClassification(TextTask):
         """The tag of every word, predicted by its first token in the window that has the most context around it."""
         names = self.model.config.id2label
         default = OUTSIDE if OUTSIDE in names.values() else names[0]
-        found: dict[int, tuple[int, str]] = {}
+        best_tags: dict[int, tuple[int, str]] = {}
         for example, logits in zip(examples, outputs, strict=True):
             best, words = logits.argmax(-1).tolist(), example.encoded.words()
             for position, word in enumerate(words):
                 if word is None or word == words[position - 1]:
                     continue
                 context = min(position, len(words) - 1 - position)
-                if word not in found or context > found[word][0]:
-                    found[word] = (context, names[best[position]])
-        count = len(row["tokens"]) if row.get("tokens") is not None else max(found, default=-1) + 1
-        return [found[word][1] if word in found else default for word in range(count)]
+                if word not in best_tags or context > best_tags[word][0]:
+                    best_tags[word] = (context, names[best[position]])
+        count = len(row["tokens"]) if row.get("tokens") is not None else max(best_tags, default=-1) + 1
+        return [best_tags[word][1] if word in best_tags else default for word in range(count)]
 
     def reference(self, row: Row) -> list[str]:
         return [self.model.config.id2label[self.tag_id(tag)] for tag in row["tags"]]

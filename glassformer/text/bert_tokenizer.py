@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TokenizerError
 from .base.special_tokens import any_of
 from .base.tokenizer_files import ENGINE, VocabularyFile, setting
-from .base.windows import bare_template
+from .base.windows import template_without_special_tokens
 from .encoding import Pieces, Slot
 from .engine.engine_exceptions import engine_may_differ
 from .engine.rust_engine import EngineWithFallback, LowerCasing
@@ -126,7 +126,7 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
     def template(self, pair: bool) -> tuple[Slot, ...]:
         """`[CLS] A [SEP]`, or `[CLS] A [SEP] B [SEP]` with segment 1 from B on; bare texts without such tokens."""
         if self.cls_token is None and self.sep_token is None:
-            return bare_template(2 if pair else 1)
+            return template_without_special_tokens(2 if pair else 1)
         if self.cls_token is None or self.sep_token is None:
             raise TokenizerError("special tokens were requested, but cls_token or sep_token is None")
         cls, sep = self.cls_token_id, self.sep_token_id
@@ -139,14 +139,18 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
         super()._set_special(name, value)
 
     @property
-    def _lowers(self) -> bool:
+    def _is_lower_casing(self) -> bool:
         return self.do_lower_case and self.do_basic_tokenize
 
     def _compile_token_patterns(self) -> None:
         super()._compile_token_patterns()
         names = [token.content if token.special else token.content.lower() for token in self._added_tokens.values()]
         # Special tokens that could still come to light when characters are dropped from a text, "[MA\\u200dSK]".
-        hidden = [name for name in names if not self._lowers or name == name.lower()] if self.do_basic_tokenize else []
+        hidden = (
+            [name for name in names if not self._is_lower_casing or name == name.lower()]
+            if self.do_basic_tokenize
+            else []
+        )
         self._hidden_pattern = any_of(hidden, re.IGNORECASE)
         self._hidden_starts = {start for name in hidden for start in (name[0].lower(), name[0].upper())}
         self._special_words = frozenset(self.all_special_tokens)

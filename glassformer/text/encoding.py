@@ -99,7 +99,7 @@ class Slot(NamedTuple):
 
 @dataclass(slots=True)
 class EncodedRow:
-    """One row of a batch: slots filled with a stretch of each text, and padding on either side."""
+    """One row of a batch: slots filled with a span of each text, and padding on either side."""
 
     slots: tuple[Slot, ...]
     texts: tuple[Pieces, ...]

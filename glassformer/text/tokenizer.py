@@ -1,7 +1,7 @@
 """What all tokenizers share: calling, encoding, padding, converting, decoding.
 
-A kind of tokenizer adds four things: `vocab`, `template` (where special tokens stand), `_plain` (text without special
-tokens -> pieces) and `convert_tokens_to_string`.
+A subclass adds four things: `vocab`, `template` (the special tokens around a text), `_encode_plain` (text without
+special tokens -> pieces) and `convert_tokens_to_string`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .base.special_tokens import AddedToken, SpecialTokens
 from .base.template import Template
 from .base.text_inputs import Text, describe, read_ids, read_texts
 from .base.tokenizer_files import PretrainedFiles, VocabularyFile
-from .base.windows import bare_template, rows_of
+from .base.windows import rows_of, template_without_special_tokens
 from .encoding import BatchEncoding, Pieces, join_pieces, join_words
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
 
     # --- what a kind of tokenizer adds -------------------------------------------------------------------------
 
-    def _plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
+    def _encode_plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
         """Pieces of texts that hold no special token."""
         raise NotImplementedError
 
@@ -144,7 +144,7 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
                 raise InputError(f"{name} must be a string, got {describe(each)}")
         pieces = self._pieces(texts, split_special_tokens)
         names = self.ids_to_tokens
-        slots = self.template(len(texts) == 2) if add_special_tokens else bare_template(len(texts))
+        slots = self.template(len(texts) == 2) if add_special_tokens else template_without_special_tokens(len(texts))
         tokens: list[str] = []
         for slot in slots:
             if slot.token_id is None:
@@ -157,15 +157,15 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
     def _pieces(self, texts: list[str], split_special_tokens: bool = False) -> list[Pieces]:
         """Each text as pieces, special tokens inside it recognised."""
         if split_special_tokens or self._pattern is None:
-            return self._plain(texts, split_special_tokens)
-        cuts = [self._stretches(text) for text in texts]
+            return self._encode_plain(texts, split_special_tokens)
+        cuts = [self._split_at_special_tokens(text) for text in texts]
         plain = [
             text if len(cut) == 1 else text[start:end]
             for text, cut in zip(texts, cuts, strict=True)
             for start, end, token in cut
             if token is None
         ]
-        made = iter(self._plain(plain, split_special_tokens)) if plain else iter(())
+        made = iter(self._encode_plain(plain, split_special_tokens)) if plain else iter(())
         return [
             next(made)
             if len(cut) == 1 and cut[0][2] is None
@@ -249,9 +249,13 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         single: bool,
         batch_axis: bool = True,
     ) -> BatchEncoding:
-        """Rows of pieces -> what the caller gets."""
+        """Rows of pieces -> the result of a call."""
         texts = [(a,) for a in firsts] if seconds is None else list(zip(firsts, seconds, strict=True))
-        slots = self.template(seconds is not None) if options.add_special_tokens else bare_template(len(texts[0]))
+        slots = (
+            self.template(seconds is not None)
+            if options.add_special_tokens
+            else template_without_special_tokens(len(texts[0]))
+        )
         limit = self._limit(options)
         rows = [
             row for i, each in enumerate(texts) for row in rows_of(i, each, slots, limit, options, self.truncation_side)

@@ -136,13 +136,13 @@ class Batches:
 
     def __next__(self) -> list[list[int]]:
         """The rows of the next step, batch by batch."""
-        found = self._plan[self.step]
+        batches = self._plan[self.step]
         self.current_epoch = self.epoch
         self.step += 1
         if self.step == len(self._plan):
             self.epoch, self.step = self.epoch + 1, 0
             self._plan = self.plan(self.epoch)
-        return found
+        return batches
 
     def collate(self, rows: Sequence[int]) -> Batch:
         return self.task.collate([example for number in rows for example in self.encode(number)])

@@ -59,21 +59,22 @@ def checkpoints_in(folder: Path) -> dict[int, Path]:
     """The complete checkpoints of a run by step, oldest first."""
     if not folder.is_dir():
         return {}
-    found = {int(match[1]): folder / name for name in os.listdir(folder) if (match := NAME.fullmatch(name))}
-    return {step: found[step] for step in sorted(found) if (found[step] / VALUES).exists()}
+    steps = {int(match[1]): folder / name for name in os.listdir(folder) if (match := NAME.fullmatch(name))}
+    return {step: steps[step] for step in sorted(steps) if (steps[step] / VALUES).exists()}
 
 
 def refuse_used_folder(folder: Path, resume: bool) -> None:
     """Raise if the folder of a run contains files that it must not overwrite."""
-    found = checkpoints_in(folder)
-    if found and not resume:
+    existing = checkpoints_in(folder)
+    if existing and not resume:
         raise InputError(
-            f"{folder} holds checkpoints of a run, the last of step {max(found)}; resume it, or name another output_dir"
+            f"{folder} holds checkpoints of a run, the last of step {max(existing)}; resume it, "
+            "or name another output_dir"
         )
     if folder.exists() and not folder.is_dir():
         raise InputError(f"output_dir {folder} is a file; name a folder")
     model = next((name for name in (*ENTRIES, ADAPTER) if (folder / name).exists()), None)
-    if model is not None and not found:
+    if model is not None and not existing:
         raise InputError(f"{folder} holds a model, {model}, which the run would overwrite; name another output_dir")
 
 
@@ -155,11 +156,11 @@ def remove_old_checkpoints(folder: Path, now: int, keep: int | None, best: int |
     So a run that was interrupted ends with the checkpoints of one that was not. Those of later steps remain from a run
     that was resumed at an earlier step.
     """
-    found = checkpoints_in(folder)
-    obsolete = [step for step in found if step > now or (step < now and (found[step] / INTERRUPTED).exists())]
-    steps = [step for step in found if step not in (*obsolete, best) and not (found[step] / INTERRUPTED).exists()]
+    existing = checkpoints_in(folder)
+    obsolete = [step for step in existing if step > now or (step < now and (existing[step] / INTERRUPTED).exists())]
+    steps = [step for step in existing if step not in (*obsolete, best) and not (existing[step] / INTERRUPTED).exists()]
     for step in [*obsolete, *steps[: -keep if keep else 0]]:
-        discard(found[step])
+        discard(existing[step])
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -217,13 +218,13 @@ def load_model(folder: Path, task: Task) -> None:
 def load_average(folder: Path, count: int, task: Task) -> None:
     """Load the mean of the weights of a run's newest checkpoints, which is often better than the last ones."""
     model = task.trainable
-    found = list(checkpoints_in(folder).values())[-count:]
-    if len(found) < count:  # stopped early
-        log.warning("the mean of %d checkpoints was requested, and that of %d is taken", count, len(found))
+    folders = list(checkpoints_in(folder).values())[-count:]
+    if len(folders) < count:  # stopped early
+        log.warning("the mean of %d checkpoints was requested, and that of %d is taken", count, len(folders))
     mean: dict[str, Tensor] = {}
-    for path in found:
+    for path in folders:
         for name, tensor in type(model).from_pretrained(path, dtype=task.model.dtype).state_dict().items():
-            share = tensor.double() / len(found) if tensor.is_floating_point() else tensor
+            share = tensor.double() / len(folders) if tensor.is_floating_point() else tensor
             mean[name] = mean[name] + share if tensor.is_floating_point() and name in mean else share
     model.load_state_dict({name: mean[name].to(tensor.dtype) for name, tensor in model.state_dict().items()})
 
@@ -233,12 +234,12 @@ def load_average(folder: Path, count: int, task: Task) -> None:
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimizer's state by the names of the parameters, which groups made by `parameter_groups` have."""
-    found = {}
+    tensors = {}
     for group in optimizer.param_groups:
         for name, parameter in zip(group["names"], group["params"], strict=True):
             for key, value in optimizer.state.get(parameter, {}).items():
-                found[f"{key}:{name}"] = full_tensor(value.detach()).clone().contiguous()
-    return found
+                tensors[f"{key}:{name}"] = full_tensor(value.detach()).clone().contiguous()
+    return tensors
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..tasks.batch import Batch, Example
 from ..tasks.objectives import LOSS, Objective
 from ..tasks.task import Task
-from ..text.base.encoding_options import between, one_of
+from ..text.base.encoding_options import check_choice, check_range
 
 MIN_LOGIT = -1e30  # logits of padding are lower, and would become infinite when they are divided
 
@@ -32,9 +32,9 @@ class DistillSettings:
     def __post_init__(self) -> None:
         if not isinstance(self.teacher, str) or not self.teacher:
             raise InputError(f"teacher must name a folder or a model of a hub, got {self.teacher!r}")
-        between("temperature", self.temperature, 1e-3, 1e3)
-        between("alpha", self.alpha, 0.0, 1.0)
-        between("hidden", self.hidden, 0.0, 1e6)
+        check_range("temperature", self.temperature, 1e-3, 1e3)
+        check_range("alpha", self.alpha, 0.0, 1.0)
+        check_range("hidden", self.hidden, 0.0, 1e6)
 
 
 class Distillation:
@@ -54,7 +54,7 @@ class Distillation:
 
     def loss(self, model: nn.Module, batch: Batch, reduction: str = "sum") -> Tensor:
         """The single objective of a batch: its "sum" or "mean"."""
-        one_of("reduction", reduction, ("sum", "mean"))
+        check_choice("reduction", reduction, ("sum", "mean"))
         total, count = self.objectives(model, batch)[LOSS]
         return total if reduction == "sum" else total / count
 

@@ -72,10 +72,10 @@ class ProcessGroup:
         """The values of all ranks, by rank."""
         if self.size == 1:
             return [value]
-        found: list[Any] = [None] * self.size
+        gathered: list[Any] = [None] * self.size
         with communication_errors():
-            dist.all_gather_object(found, value)
-        return found
+            dist.all_gather_object(gathered, value)
+        return gathered
 
     def run_on_main(self, action: Callable[[], None]) -> None:
         """Run an action on the main rank; if it fails there, all ranks raise, and none waits for the others."""
@@ -131,15 +131,15 @@ def lost_rank_errors() -> Iterator[None]:
 
 def make_buckets(parameters: Sequence[nn.Parameter]) -> list[list[nn.Parameter]]:
     """Parameters that are reduced together: of one dtype and a limited number of bytes."""
-    found: list[list[nn.Parameter]] = []
+    buckets: list[list[nn.Parameter]] = []
     size = 0
     for each in parameters:
-        if not found or found[-1][0].dtype != each.dtype or size + each.nbytes > BUCKET:
-            found.append([])
+        if not buckets or buckets[-1][0].dtype != each.dtype or size + each.nbytes > BUCKET:
+            buckets.append([])
             size = 0
-        found[-1].append(each)
+        buckets[-1].append(each)
         size += each.nbytes
-    return found
+    return buckets
 
 
 def leave_process_group() -> None:

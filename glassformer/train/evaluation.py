@@ -50,16 +50,16 @@ def evaluate_batches(task: Task, rows: Sequence[Any], batches: Batches, group: P
     predicts = bool(task.metric_names)
     sums, predicted = run_batches(task, rows, batches, group, predicts=predicts and not task.generates)
     means = {name: total / count if count else math.nan for name, (total, count) in sums.items()}
-    found = {"loss": math.fsum(means[name] for name in task.objective_names)}
-    found |= task.mean_metrics(means) if sums[task.objective_names[0]][1] else {}
+    metrics = {"loss": math.fsum(means[name] for name in task.objective_names)}
+    metrics |= task.mean_metrics(means) if sums[task.objective_names[0]][1] else {}
     if not predicts:
-        return {**found, "rows": len(rows)}
+        return {**metrics, "rows": len(rows)}
     if task.generates:
         predicted = generate_predictions(task, rows, batches, group)
     everywhere = {number: value for each in group.gather(predicted) for number, value in each.items()}
     predictions = [everywhere[number] for number in range(len(rows))]
     references = [reference(task, row, number) for number, row in enumerate(rows)]
-    return {**found, **task.compute_metrics(predictions, references), "rows": len(rows)}
+    return {**metrics, **task.compute_metrics(predictions, references), "rows": len(rows)}
 
 
 def reference(task: Task, row: Any, number: int) -> Any:

@@ -52,17 +52,17 @@ class AdamW(torch.optim.AdamW):
 
 def parameters_of(params: list[Any]) -> list[Any]:
     """The parameters in an optimizer's argument: a list of parameters, of groups, or of names with parameters."""
-    found: list[Any] = []
+    listed: list[Any] = []
     for each in params:
         inside = each["params"] if isinstance(each, dict) else each[1] if isinstance(each, tuple) else each
         if isinstance(inside, Tensor):
-            found.append(inside)
+            listed.append(inside)
         else:
             groups = inside if isinstance(inside, list) else list(inside)
             if isinstance(each, dict):
                 each["params"] = groups  # a generator can be read once
-            found += parameters_of(groups)
-    return found
+            listed += parameters_of(groups)
+    return listed
 
 
 def can_fuse(parameter: Any) -> bool:
@@ -119,11 +119,11 @@ def depths_in(model: nn.Module) -> dict[str, int]:
     """
     names = [name for name, _ in model.named_parameters()]
     layers = list(dict.fromkeys(match[0] for name in names if (match := LAYER.search(name))))  # from the input up
-    found = {}
+    depths = {}
     for name in names:
         match = LAYER.search(name)
         if match:
-            found[name] = len(layers) - layers.index(match[0])
+            depths[name] = len(layers) - layers.index(match[0])
         else:
-            found[name] = len(layers) + 1 if EMBEDDINGS.search(name) else 0
-    return found
+            depths[name] = len(layers) + 1 if EMBEDDINGS.search(name) else 0
+    return depths

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from ..errors import InputError, nearest, refuse_unknown, suggests
-from ..text.base.encoding_options import one_of
+from ..text.base.encoding_options import check_choice
 
 SHAPES = ("linear", "cosine", "1-sqrt")
 
@@ -147,8 +147,8 @@ def get_wsd_schedule(
     """
     check_step_count("num_warmup_steps", num_warmup_steps)
     check_step_count("num_decay_steps", num_decay_steps)
-    one_of("warmup_type", warmup_type, SHAPES)
-    one_of("decay_type", decay_type, SHAPES)
+    check_choice("warmup_type", warmup_type, SHAPES)
+    check_choice("decay_type", decay_type, SHAPES)
     if (num_training_steps is None) == (num_stable_steps is None):
         raise InputError("give either num_training_steps or num_stable_steps")
     plateau = (

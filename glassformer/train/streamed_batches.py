@@ -102,7 +102,7 @@ class StreamedBatches:
             raise self.error
         if self.step == len(self.steps):
             self.encode_buffer()
-        found = self.steps[self.step]
+        batches = self.steps[self.step]
         self.step += 1
         self.at_epoch_end = False
         if self.is_buffer_used:  # the next rows are read now, and encoded when they are needed
@@ -111,7 +111,7 @@ class StreamedBatches:
             except GlassformerError as error:  # raised after the rows before it have been trained on
                 self.error = error
             self.at_epoch_end = self.block == 0
-        return found
+        return batches
 
     def collate(self, rows: Sequence[int]) -> Batch:
         return self.batches.collate(rows)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import InputError, nearest, refuse_unknown, suggests
 from ..tasks.task_options import check_at_least
-from ..text.base.encoding_options import between, check_whole_number, one_of
+from ..text.base.encoding_options import check_choice, check_range, check_whole_number
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 SCHEDULE_NAMES = (
@@ -104,9 +104,9 @@ class TrainSettings:
             ("label_smoothing_factor", 0.0, 1.0),
             ("rank_timeout", 0.0, math.inf),
         ):
-            between(name, getattr(self, name), low, high)
+            check_range(name, getattr(self, name), low, high)
         if self.max_grad_norm is not None:
-            between("max_grad_norm", self.max_grad_norm, 0.0, math.inf)
+            check_range("max_grad_norm", self.max_grad_norm, 0.0, math.inf)
         for name in (
             "class_weights",
             "fully_shard",
@@ -115,8 +115,8 @@ class TrainSettings:
             "tensorboard",
             "report",
         ):
-            one_of(name, getattr(self, name), (True, False))
-        one_of("precision", self.precision, PRECISIONS)
+            check_choice(name, getattr(self, name), (True, False))
+        check_choice("precision", self.precision, PRECISIONS)
         if self.fully_shard and self.precision == "fp16":
             raise InputError("fully_shard needs fp32 or bf16: an overflow in fp16 would be detected on one rank alone")
         self.check_schedule()

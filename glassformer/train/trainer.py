@@ -147,9 +147,9 @@ class Trainer:
 
     def initialise(self, resume: bool | str | os.PathLike) -> None:
         """Start with the same weights on all ranks, or from a checkpoint."""
-        found = checkpoint.checkpoints_in(self.folder)
-        if resume is True and found:
-            *older, newest = found.values()
+        checkpoints = checkpoint.checkpoints_in(self.folder)
+        if resume is True and checkpoints:
+            *older, newest = checkpoints.values()
             try:
                 self.load(newest)
             except CheckpointError as error:
@@ -157,7 +157,7 @@ class Trainer:
                 raise type(error)(f"{error}{hint}") from None
         elif not isinstance(resume, bool):
             self.load(Path(resume))
-            later = [path.name for step, path in found.items() if step > self.progress.step]
+            later = [path.name for step, path in checkpoints.items() if step > self.progress.step]
             if later:
                 log.warning("going back: this run will remove %s, of later steps, when it saves", ", ".join(later))
         elif self.progress.step == 0:

@@ -184,7 +184,7 @@ def test_endpoint_argument_and_only_the_wanted_files(hub, tmp_path):
     assert set(hub.fetched()) == {"config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json"}
 
 
-def test_a_second_fetch_asks_once_and_downloads_nothing(hub):
+def test_a_second_fetch_makes_one_request_and_downloads_nothing(hub):
     find_folder("org/tiny", files=MODEL_FILES, endpoint=hub.url)
     hub.requests.clear()
     find_folder("org/tiny", files=MODEL_FILES, endpoint=hub.url)
@@ -261,7 +261,7 @@ def test_a_token_is_sent_as_a_header(hub):
     find_folder("org/tiny", files=CONFIG_FILES, endpoint=hub.url, token="let-me-in")
 
 
-def test_token_false_keeps_the_token_home(hub, monkeypatch):
+def test_token_false_sends_no_token(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "secret")
     find_folder("org/tiny", files=CONFIG_FILES, endpoint=hub.url, token=False)
     assert {r.token for r in hub.requests} == {None}
@@ -277,7 +277,7 @@ def test_mirrors_in_order(hub, monkeypatch):
 
 
 @pytest.mark.parametrize("first", ["refuses", 500, 503, 429, 404, "stalls", "page"])
-def test_the_next_mirror_steps_in(hub, monkeypatch, first):
+def test_the_next_mirror_is_used(hub, monkeypatch, first):
     monkeypatch.setenv("HF_HUB_ETAG_TIMEOUT", "0.5")
     bad = HubServer({})
     if first == "stalls":
@@ -295,7 +295,7 @@ def test_the_next_mirror_steps_in(hub, monkeypatch, first):
         assert len(bad.requests) == (first != "refuses")  # asked once, not again and again
 
 
-def test_the_error_tells_what_each_mirror_said(hub):
+def test_the_error_reports_the_answer_of_each_mirror(hub):
     dead = unused_url()
     with HubServer(REPOS, fail_with=500) as broken, pytest.raises(HubError) as caught:
         find_folder("org/unknown", files=CONFIG_FILES, endpoint=[dead, broken.url, hub.url])
@@ -370,7 +370,7 @@ def test_offline_says_what_is_missing_and_where(hub, tmp_path, no_socket):
     assert str(tmp_path / "home" / "hub") in str(caught.value) and "no folder 'org/never'" in str(caught.value)
 
 
-def test_an_unreachable_hub_falls_back_to_the_cache_aloud(hub):
+def test_an_unreachable_hub_falls_back_to_the_cache_with_a_warning(hub):
     folder = find_folder("org/tiny", files=MODEL_FILES, endpoint=hub.url)
     dead = unused_url()
     with pytest.warns(UserWarning, match="using the cached copy"):
@@ -411,7 +411,7 @@ def test_a_transfer_that_breaks_off_leaves_nothing_and_can_be_repeated(hub, tmp_
     assert (folder / "model.safetensors").read_bytes() == REPOS["org/tiny"]["main"]["model.safetensors"]
 
 
-def test_a_stalled_transfer_ends_and_the_next_mirror_steps_in(hub, monkeypatch, hurried):
+def test_a_stalled_transfer_ends_and_the_next_mirror_is_used(hub, monkeypatch, hurried):
     monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "0.2")
     with HubServer(REPOS, stall_half_way={"model.safetensors": 4}) as slow:
         start = time.monotonic()

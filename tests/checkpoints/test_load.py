@@ -186,7 +186,7 @@ def test_head_of_another_size(tmp_path, caplog):
     model = BertForSequenceClassification.from_pretrained(tmp_path, num_labels=5, ignore_mismatched_sizes=True)
     assert model(IDS).logits.shape == (1, 5)
     assert model.load_report.initialised == model.load_report.replaced == ["classifier"]
-    assert f"the classifier of {tmp_path} has another shape and is drawn anew; it must be trained" in caplog.text
+    assert f"the classifier of {tmp_path} has another shape and is initialised anew; it must be trained" in caplog.text
     assert "has no trained" not in caplog.text
 
 

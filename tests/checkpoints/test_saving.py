@@ -81,7 +81,7 @@ CHANGES = [(old, new) for old in KINDS for new in KINDS if "bin" not in old + ne
 
 
 @pytest.mark.parametrize("old, new", CHANGES)
-def test_killed_at_any_moment_the_folder_holds_one_whole_set(tmp_path, old, new):
+def test_killed_at_any_moment_the_folder_holds_one_complete_set(tmp_path, old, new):
     """A child process dies before every single call that changes the folder; nothing of Python runs after that."""
     old_tensors, new_tensors = some_tensors(1), some_tensors(2)
     changed = []
@@ -118,7 +118,7 @@ def test_killed_while_two_old_sets_are_replaced(tmp_path):
             break
 
 
-def test_what_a_dead_save_left_makes_room_before_the_next(tmp_path, monkeypatch):
+def test_files_of_a_killed_save_are_removed_before_the_next(tmp_path, monkeypatch):
     tensors = some_tensors(1)
     write_weights(tmp_path, tensors, max_shard_size=40)
     before = sorted(os.listdir(tmp_path))
@@ -185,7 +185,7 @@ for step in range(10**6):
     assert os.listdir(tmp_path) == ["model.safetensors"]
 
 
-def test_a_reader_beside_a_writer_sees_whole_sets(tmp_path):
+def test_a_reader_beside_a_writer_sees_complete_sets(tmp_path):
     def save(step: int) -> None:
         write_weights(tmp_path, {f"t{i}": torch.full((3,), float(step)) for i in range(4)}, max_shard_size=12)
 

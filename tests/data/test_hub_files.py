@@ -142,7 +142,7 @@ def test_offline(hub, monkeypatch, no_socket, way, caplog):
         read_rows("hf://datasets/org/other/train.csv", **offline)
 
 
-def test_an_unreachable_hub_falls_back_to_the_cache_aloud(hub):
+def test_an_unreachable_hub_falls_back_to_the_cache_with_a_warning(hub):
     list(read_rows("hf://datasets/org/name/train.csv"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

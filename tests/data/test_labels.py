@@ -30,7 +30,7 @@ def test_the_order_does_not_depend_on_the_rows():
         assert made == expected and list(made) == list(expected)
 
 
-def test_whole_numbers_go_by_size():
+def test_integer_labels_are_sorted_by_value():
     assert list(make_label2id(rows_of(*map(str, range(12, -2, -1))))) == [str(i) for i in range(-1, 13)]
     assert list(make_label2id(rows_of(*range(11)))) == [str(i) for i in range(11)]
     assert list(make_label2id(rows_of("10", "9", "x"))) == ["10", "9", "x"]

@@ -63,7 +63,7 @@ def test_other_bytes_than_utf8_are_named_by_line(write, raw, byte):
     assert rows.skipped.count == 1
 
 
-def test_utf16_and_pointers_are_refused_as_a_whole(write):
+def test_utf16_and_pointers_are_refused(write):
     with pytest.raises(DataError, match=r"a\.txt is written in UTF-16"):
         texts(write("a.txt", "text".encode("utf-16")), on_bad="skip")
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"

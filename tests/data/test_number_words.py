@@ -12,8 +12,8 @@ from glassformer.data.number_words import (
     date_in_english,
     number_in_chinese,
     number_in_english,
+    number_word_pairs,
     pairs_of,
-    spoken_pairs,
 )
 
 from ..conftest import ROOT
@@ -70,14 +70,14 @@ def test_every_form_of_a_meaning():
     assert forms[1:3] == ["march the third nineteen eighty four", "march third nineteen eighty four"]
 
 
-def test_what_is_judged_is_never_learnt():
-    learnt, judged = spoken_pairs(300, 60)
+def test_evaluation_meanings_are_never_trained():
+    learnt, judged = number_word_pairs(300, 60)
     assert len(judged) == 60
     assert not {pair.meaning for pair in learnt} & {pair.meaning for pair in judged}
     assert {(n,) for n in range(100)} <= {pair.meaning for pair in learnt}
     assert len({pair.meaning for pair in learnt}) == 400
-    assert spoken_pairs(300, 60) == (learnt, judged)
-    assert spoken_pairs(300, 60, seed=1) != (learnt, judged)
+    assert number_word_pairs(300, 60) == (learnt, judged)
+    assert number_word_pairs(300, 60, seed=1) != (learnt, judged)
     assert any(pair.source.isascii() for pair in judged)
     assert any(pair.target.isascii() for pair in judged)
 

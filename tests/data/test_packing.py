@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glassformer.data.document_corpus import document_of_lines
-from glassformer.data.packing import chop, pack
+from glassformer.data.packing import pack, split_into_blocks
 from glassformer.errors import InputError
 
 
@@ -26,7 +26,7 @@ def test_every_token_is_predicted_exactly_once(context, overlap):
 
 def test_chopped_pieces_are_the_documents():
     bounds = np.array([0, 5, 5, 6, 16])
-    pieces = chop(bounds, 4).tolist()
+    pieces = split_into_blocks(bounds, 4).tolist()
     assert [token for first, last, *_ in pieces for token in range(first, last)] == list(range(16))
     assert all(bounds[document] <= first and last <= bounds[document + 1] for first, last, document, _ in pieces)
 
@@ -35,7 +35,7 @@ def test_what_cannot_be_cut_is_refused():
     with pytest.raises(InputError, match="larger than overlap, got 4 and 4"):
         pack(np.array([0, 9]), 4, 4)
     with pytest.raises(InputError, match="at least one token, got 0"):
-        chop(np.array([0, 9]), 0)
+        split_into_blocks(np.array([0, 9]), 0)
 
 
 def test_rows_make_documents():

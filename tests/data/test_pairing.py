@@ -21,7 +21,7 @@ def corpus(documents: int = 12, seed: int = 0) -> Corpus:
     return Corpus(np.repeat(owners, sizes).astype(np.int32), lines, borders, np.arange(documents))
 
 
-def test_stretches_are_the_sentences_of_documents():
+def test_groups_are_the_sentences_of_documents():
     text = corpus()
     table = gather_sentences(text, 30).tolist()
     assert [line for first, last, *_ in table for line in range(first, last)] == list(range(len(text.lines) - 1))

@@ -68,7 +68,7 @@ def test_a_seed_must_be_a_whole_number():
 
 
 @given(st.integers(0, 300), st.floats(0.01, 0.99), st.integers())
-def test_two_parts_are_the_whole_in_order(count, fraction, seed):
+def test_two_parts_make_all_rows_in_order(count, fraction, seed):
     first, second = split(range(count), fraction, seed)
     assert sorted([*first, *second]) == list(range(count))
     assert list(first) == sorted(first) and list(second) == sorted(second)  # and can be read again

@@ -85,7 +85,7 @@ def test_a_list_in_its_order(write):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_every_format_can_be_said_and_most_have_a_suffix(write, format):
+def test_every_format_can_be_named_and_most_have_a_suffix(write, format):
     contents = {"json": "[{}]", "jsonl": "{}", "squad": '{"data": []}', "csv": "text\na", "tsv": "text\na", "txt": "a"}
     content = contents.get(format, "a O")
     by_suffix = [write("a" + suffix, content) for suffix in FORMATS[format]]
@@ -97,7 +97,7 @@ def test_every_format_can_be_said_and_most_have_a_suffix(write, format):
     assert read_rows(write("data", content), format=format).sources[0].format == format
 
 
-def test_the_format_said_wins_over_the_suffix(write):
+def test_a_named_format_overrides_the_suffix(write):
     assert list(read_rows(write("a.txt", "x\ty\n1\t2"), format="tsv", header=True)) == [{"x": "1", "y": "2"}]
 
 

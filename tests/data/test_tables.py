@@ -52,7 +52,7 @@ def test_fields_are_those_of_the_csv_module(line):
         expected = [row for row in csv.reader(io.StringIO(line, newline=""), strict=True) if row]
     except csv.Error:
         expected = None
-    records = list(tables.fields_of(iter(enumerate(line.split("\n"), start=1)), ",", True, "a.csv"))
+    records = list(tables.split_records(iter(enumerate(line.split("\n"), start=1)), ",", True, "a.csv"))
     got = [fields for _, fields in records]
     assert (None if any(isinstance(fields, DataError) for fields in got) else got) == expected
 
@@ -139,7 +139,7 @@ def test_a_first_row_is_recognised(write, content):
 
 
 @pytest.mark.parametrize("content", UNCERTAIN)
-def test_when_nobody_can_tell_the_caller_is_asked(write, content):
+def test_an_ambiguous_separator_must_be_given(write, content):
     name = write("a.tsv", content)
     with pytest.raises(DataError, match=r"^a\.tsv, line 1: is this a header or the first row\? '.*header=True or"):
         list(read_rows(name, on_bad="skip"))
@@ -149,19 +149,19 @@ def test_when_nobody_can_tell_the_caller_is_asked(write, content):
         assert list(next(iter(read_rows(name, columns=first[:1])))) == first[:1]  # wanted by name: it is a header
 
 
-def test_the_caller_has_the_last_word(write):
+def test_the_header_argument_overrides_the_detection(write):
     name = write("a.tsv", "text\tlabel\na\t1")
     assert list(read_rows(name, header=False)) == [{0: "text", 1: "label"}, {0: "a", 1: "1"}]
     assert list(read_rows(write("b.tsv", "1\t2\n3\t4"), header=True)) == [{"1": "3", "2": "4"}]
 
 
-def test_wanted_names_tell_a_header_whatever_stands_beside_them(write):
+def test_wanted_names_identify_a_header(write):
     name = write("a.csv", "text,label,,2020\na,1,,5\n")
     assert list(read_rows(name, columns=["label", "text"])) == [{"label": "1", "text": "a"}]
     assert len(list(read_rows(name))) == 2  # without them it is a row: an empty field and a number are no names
 
 
-def test_what_to_say_is_spelt_as_the_user_says_it(write):
+def test_hints_name_options_as_the_user_passes_them(write):
     token = spelling.set(TO_A_VERB)
     try:
         with pytest.raises(DataError, match="say --header yes or --header no"):

@@ -60,13 +60,13 @@ def test_queries_and_keys_give_the_weights(architecture, batch):
 @torch.no_grad()
 def test_only_requested_heads_are_computed(architecture, batch, monkeypatch):
     model = architecture.body(architecture.tiny()).eval()
-    shapes, explicit = [], attention_module.weigh_explicitly
+    shapes, explicit = [], attention_module.explicit_attention_weights
 
     def recorded(q, *rest):
         shapes.append(tuple(q.shape))
         return explicit(q, *rest)
 
-    monkeypatch.setattr(attention_module, "weigh_explicitly", recorded)
+    monkeypatch.setattr(attention_module, "explicit_attention_weights", recorded)
     with model.capture({1: [3]}):
         model(batch["input_ids"])
     assert [shape[:3] for shape in shapes] == [(4, 1, 9)]

@@ -38,7 +38,7 @@ def fake_model(generation: GenerationConfig | None = None, **fields):
     config.bos_token_id = None
     generation = generation or GenerationConfig.from_model_config(config)
     body = SimpleNamespace(max_length=config.max_position_embeddings)
-    return SimpleNamespace(config=config, generation_config=generation, reading_body=body)
+    return SimpleNamespace(config=config, generation_config=generation, decoding_body=body)
 
 
 def plan(*layers, prompts=(5,), has_generator=False, **call):
@@ -522,7 +522,7 @@ def test_the_context_limits_every_length(caplog):
     assert plan(max_length=100).max_lengths == [CONTEXT]
     assert plan(prompts=[31]).max_new_tokens == [1]
     model = fake_model()
-    model.reading_body.max_length = None  # unlimited positions
+    model.decoding_body.max_length = None  # unlimited positions
     assert resolve(model, None, {"max_new_tokens": 100}, [50]).max_new_tokens == [100]
 
 

@@ -32,7 +32,7 @@ def ids() -> torch.Tensor:
 
 
 def test_tree_of_bert_base():
-    model = BertModel.hollow(BertConfig())
+    model = BertModel.without_weights(BertConfig())
     kinds = Counter(type(module).__name__ for module in model.modules())
     assert (kinds["Dropout"], kinds["LayerNorm"], kinds["Linear"], kinds["GELUActivation"]) == (37, 25, 73, 12)
     assert kinds["BertLayer"] == kinds["BertSelfAttention"] == kinds["BertSelfOutput"] == 12
@@ -54,7 +54,7 @@ def test_tree_of_bert_base():
 
 
 def test_bert_large_has_its_published_size():
-    large = BertModel.hollow(
+    large = BertModel.without_weights(
         BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
     )
     assert large.num_parameters() == 335_141_888
@@ -123,7 +123,7 @@ def test_output_copies_and_pickles(model, ids):
         assert torch.equal(again[0], out[0])
 
 
-def test_config_decides_what_comes_back(ids):
+def test_the_config_determines_the_outputs(ids):
     model = BertModel(tiny_bert(output_attentions=True, output_hidden_states=True, return_dict=False)).eval()
     assert [type(part) for part in model(ids)] == [torch.Tensor, torch.Tensor, tuple, tuple]
     assert len(model(ids, output_attentions=False)) == 3
@@ -170,7 +170,7 @@ def test_attention_from_scratch_as_in_the_tutorial(model, ids):
 
 
 @torch.no_grad()
-def test_extended_mask_hides_in_direct_calls(model, ids):
+def test_extended_masks_apply_in_direct_calls(model, ids):
     mask = torch.tensor([[1, 1, 1, 1, 0, 0, 0], [1] * 7])
     extended = model.get_extended_attention_mask(mask, ids.shape)
     assert extended.shape == (2, 1, 1, 7)
@@ -248,13 +248,13 @@ def test_masked_words_bit_for_bit(ids):
         assert torch.equal(mlm.cls.predictions.decoder(transformed), out.logits)
 
 
-def test_labels_on_padding_do_not_count_and_are_said(ids, caplog):
+def test_labels_on_padding_are_ignored_and_reported(ids, caplog):
     mlm = BertForMaskedLM(tiny_bert()).eval()
     mask = torch.tensor([[1, 1, 1, 1, 0, 0, 0], [1] * 7])
     clean = mlm(ids, mask, labels=ids.masked_fill(mask == 0, -100)).loss
     assert not caplog.records
     assert torch.equal(mlm(ids, mask, labels=ids).loss, clean)
-    assert "3 labels stand on padded positions" in caplog.text
+    assert "3 labels of padded positions are ignored" in caplog.text
 
 
 def test_losses_of_the_classifier(ids):
@@ -268,7 +268,7 @@ def test_losses_of_the_classifier(ids):
         many(ids, labels=torch.tensor([0, 3]))
 
 
-def test_answers_never_lie_in_the_padding(ids):
+def test_answers_are_never_in_the_padding(ids):
     model = glassformer.BertForQuestionAnswering(tiny_bert()).eval()
     mask = torch.tensor([[1, 1, 0, 0, 0, 0, 0], [1] * 7])
     out = model(ids, mask)
@@ -401,7 +401,7 @@ def test_freezing_and_counting(model):
         glassformer.freeze(model, "encodr")
 
 
-def test_the_callers_config_is_left_alone(ids):
+def test_the_callers_config_is_not_changed(ids):
     config = tiny_bert()
     first, second = BertModel(config).eval(), BertModel(config).eval()
     first.prune_heads({0: [1]})

@@ -87,7 +87,7 @@ def test_heads_equal_the_reference(architecture, batch, tmp_path):
 
 
 @torch.no_grad()
-def test_reads_what_the_reference_writes(architecture, batch, tmp_path):
+def test_reads_files_of_the_reference(architecture, batch, tmp_path):
     for head in architecture.heads:
         reference = architecture.reference.save_new(head.__name__, architecture.tiny(), tmp_path / head.__name__)
         model = head.from_pretrained(tmp_path / head.__name__)
@@ -189,7 +189,7 @@ def test_round_trip_is_bit_for_bit(architecture, batch, tmp_path):
 
 def test_published_size(architecture):
     config, count = architecture.published
-    assert architecture.body.hollow(config).num_parameters() == count
+    assert architecture.body.without_weights(config).num_parameters() == count
 
 
 def test_gradients(architecture, batch):

@@ -107,7 +107,7 @@ def test_both_sets_of_names():
         ({"activation": "gleu"}, "hidden_act must be one of gelu"),
     ],
 )
-def test_what_it_cannot_be(fields, message):
+def test_unsupported_settings_are_refused(fields, message):
     with pytest.raises(glassformer.ConfigError, match=message):
         DistilBertConfig(**fields)
     with pytest.raises(glassformer.ArgumentError, match="no field 'type_vocab_size'"):
@@ -154,7 +154,7 @@ def test_files_have_the_original_names(tmp_path):
         DistilBertModel.from_pretrained(tmp_path)
 
 
-def test_every_auto_class_knows_it(tmp_path, caplog):
+def test_every_auto_class_loads_it(tmp_path, caplog):
     torch.manual_seed(0)
     DistilBertForMaskedLM(tiny_distilbert()).save_pretrained(tmp_path)
     for name, kind in {
@@ -208,7 +208,7 @@ def test_token_types_are_refused(batch):
         DistilBertForMaskedLM(tiny_distilbert())(**batch, encoder_hidden_states=torch.zeros(2, 3, 48))
 
 
-def test_texts_are_judged_by_their_first_token(batch):
+def test_texts_are_classified_by_their_first_token(batch):
     torch.manual_seed(0)
     model = DistilBertForSequenceClassification(tiny_distilbert(num_labels=3)).eval()
     logits = model(**batch).logits
@@ -220,7 +220,7 @@ def test_texts_are_judged_by_their_first_token(batch):
     assert torch.allclose(model(**left, position_ids=positions).logits, logits, atol=1e-5)
 
 
-def test_every_head_drops_what_its_own_setting_says(batch):
+def test_every_head_uses_its_own_dropout(batch):
     config = tiny_distilbert(dropout=0.0, attention_dropout=0.0, qa_dropout=0.4, seq_classif_dropout=0.5)
     rates = {
         DistilBertForSequenceClassification: 0.5,
@@ -298,7 +298,7 @@ def test_head_masks_and_pruning_equal_the_old_library(kind, fields, pruned, batc
         assert torch.equal(value, again.state_dict()[name]), name
 
 
-def test_positions_as_sines_do_not_learn(tmp_path):
+def test_sinusoidal_positions_are_not_trained(tmp_path):
     transformers = pytest.importorskip("transformers")
     config = tiny_distilbert(sinusoidal_pos_embds=True)
     model = DistilBertModel(config)

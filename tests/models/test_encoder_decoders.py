@@ -81,7 +81,7 @@ def test_explicit_equals_fused(model, batch):
 
 
 @torch.no_grad()
-def test_no_word_sees_what_follows(model, batch):
+def test_no_word_attends_to_later_ones(model, batch):
     seen = model(**batch).logits
     other = {**batch, "decoder_input_ids": batch["decoder_input_ids"].clone()}
     other["decoder_input_ids"][:, 2:] = 7
@@ -165,7 +165,7 @@ def test_greedy_is_the_best_word_each_time(model, batch):
 
 
 @torch.no_grad()
-def test_what_stands_first_can_be_chosen(model, batch):
+def test_the_first_token_can_be_chosen(model, batch):
     said = model.generate(batch["input_ids"][:1], max_new_tokens=2, decoder_start_token_id=7)
     assert said[0, 0] == 7
     begun = torch.tensor([[7, 8]])
@@ -289,11 +289,11 @@ def test_head_masks_and_pruning(model, batch, tmp_path):
 @pytest.mark.parametrize("architecture", ENCODER_DECODERS, ids=lambda one: one.model_type)
 def test_published_size(architecture):
     config, count = architecture.published
-    assert architecture.model.hollow(config).num_parameters() == count
+    assert architecture.model.without_weights(config).num_parameters() == count
 
 
 @torch.no_grad()
-def test_what_cannot_be_read_is_told(model, batch):
+def test_unusable_inputs_are_reported(model, batch):
     high = model.get_input_embeddings().num_embeddings
     wrong = batch["input_ids"].clone()
     wrong[1, 2] = high
@@ -304,7 +304,7 @@ def test_what_cannot_be_read_is_told(model, batch):
         ({"input_ids": batch["input_ids"]}, "decoder_input_ids, or labels"),
         ({"decoder_input_ids": batch["input_ids"]}, "give the source"),
         ({**batch, "input_ids": torch.full((5, 41), 5), "attention_mask": None}, "41 positions are more than"),
-        ({**batch, "input_ids": torch.full((2, 4), 5), "attention_mask": None}, "beside 2 sources"),
+        ({**batch, "input_ids": torch.full((2, 4), 5), "attention_mask": None}, "as many sources, got 2"),
     ):
         with pytest.raises(glassformer.InputError, match=message):
             model(**given)

@@ -97,7 +97,7 @@ def test_labels_are_shifted_inside():
     assert out.past_key_values[0][0].shape == (2, 4, 7, 12)
 
 
-def test_a_text_is_judged_by_its_last_token():
+def test_a_text_is_classified_by_its_last_token():
     torch.manual_seed(0)
     model = GPT2ForSequenceClassification(tiny_gpt2(num_labels=3)).eval()
     ids = tokens(2, 6)

@@ -168,7 +168,7 @@ SAVED = {
 
 
 @pytest.mark.parametrize("name", SAVED)
-def test_all_parts_of_a_name_learn_as_with_peft(tmp_path, name):
+def test_modules_to_save_match_as_in_peft(tmp_path, name):
     make, auto, targets, saved = SAVED[name]
     torch.manual_seed(0)
     make().save_pretrained(tmp_path / "base")
@@ -188,7 +188,7 @@ def test_weights_that_are_the_embeddings_too_are_not_merged(tmp_path):
     model = glassformer.GPT2LMHeadModel(gpt2())
     add_lora(model, LoraConfig(target_modules=["lm_head"]))
     for keep in (True, False):
-        with pytest.raises(InputError, match="the weights of lm_head are those of the word embeddings too"):
+        with pytest.raises(InputError, match="the weights of lm_head are tied to the word embeddings"):
             merge_lora(model, keep=keep)
 
 
@@ -250,7 +250,7 @@ def test_a_layer_whose_tensor_has_no_place_for_an_adapter_is_refused():
         add_lora(fused_bert(dim=1), LoraConfig(target_modules=["query"]))
 
 
-def test_it_writes_words_with_an_adapter(tmp_path):
+def test_a_model_with_an_adapter_generates(tmp_path):
     """Reading word by word goes past modules, and must not go past adapters."""
     torch.manual_seed(0)
     model = glassformer.GPT2LMHeadModel(gpt2(initializer_range=0.2)).eval()
@@ -260,11 +260,11 @@ def test_it_writes_words_with_an_adapter(tmp_path):
     assert torch.equal(written, merge_lora(model).generate(IDS, max_new_tokens=8, do_sample=False, eos_token_id=None))
 
 
-def test_what_is_wrong_is_told(tmp_path, caplog):
+def test_wrong_settings_are_reported(tmp_path, caplog):
     model = glassformer.BertForSequenceClassification(bert())
     with pytest.raises(InputError, match="no linear layer is named 'c_attn'; the names of linear layers end in"):
         add_lora(model, LoraConfig(target_modules=["c_attn"]))
-    with pytest.raises(InputError, match="'query' is a pattern that no layer's whole name matches; in a list it"):
+    with pytest.raises(InputError, match="'query' is a pattern that matches no layer's full name; in a list it"):
         add_lora(model, LoraConfig(target_modules="query"))
     with pytest.raises(InputError, match="has no part 'clasifier', did you mean 'classifier'"):
         add_lora(model, LoraConfig(modules_to_save=["clasifier"]))

@@ -70,7 +70,7 @@ def test_every_field_of_the_published_config_can_be_read(tmp_path):
         ({"add_cross_attention": True}, "has no cross-attention"),
     ],
 )
-def test_what_it_cannot_be(fields, message):
+def test_unsupported_settings_are_refused(fields, message):
     with pytest.raises(glassformer.ConfigError, match=message):
         OpenAIGPTConfig(**fields)
     with pytest.raises(glassformer.ArgumentError, match="no field 'intermediate_size'"):
@@ -79,7 +79,7 @@ def test_what_it_cannot_be(fields, message):
 
 @torch.no_grad()
 @pytest.mark.parametrize("word", ["gelu", "relu", "silu", "swish"])
-def test_words_for_activations_mean_what_the_original_means(word, tmp_path):
+def test_names_of_activations_as_in_the_original(word, tmp_path):
     """Its "gelu" is the tanh form."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
@@ -125,7 +125,7 @@ def test_files_have_the_original_names_and_shapes(model, tmp_path):
         OpenAIGPTModel.from_pretrained(tmp_path)
 
 
-def test_every_auto_class_knows_it(model, tmp_path, caplog):
+def test_every_auto_class_loads_it(model, tmp_path, caplog):
     model.save_pretrained(tmp_path)
     assert type(glassformer.AutoModel.from_pretrained(tmp_path)) is OpenAIGPTModel
     assert type(glassformer.AutoModelForCausalLM.from_pretrained(tmp_path)) is OpenAIGPTLMHeadModel
@@ -150,7 +150,7 @@ def test_an_original_tokenizer_and_a_model_in_one_folder(shared, tmp_path):
 # -- calls ----------------------------------------------------------------------------------------------------------
 
 
-def test_arguments_and_outputs_stand_in_the_original_order(model):
+def test_arguments_and_outputs_have_the_original_order(model):
     ids = tokens(2, 6)
     mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])
     types = tokens(2, 6)
@@ -186,7 +186,7 @@ def test_a_cache_on_request(model):
     assert cache.length == 7
 
 
-def test_it_writes_what_the_reference_writes(model, tmp_path):
+def test_generation_equals_the_reference(model, tmp_path):
     transformers = pytest.importorskip("transformers")
     model.save_pretrained(tmp_path)
     reference = transformers.OpenAIGPTLMHeadModel.from_pretrained(tmp_path).eval()
@@ -199,7 +199,7 @@ def test_it_writes_what_the_reference_writes(model, tmp_path):
         assert torch.equal(ours, theirs)
 
 
-def test_a_text_is_judged_by_its_last_token():
+def test_a_text_is_classified_by_its_last_token():
     torch.manual_seed(0)
     model = OpenAIGPTForSequenceClassification(tiny_openai_gpt(num_labels=3)).eval()
     ids = tokens(2, 6)

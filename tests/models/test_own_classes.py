@@ -47,7 +47,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_own_heads_are_drawn_by_their_own_code(folder, caplog):
+def test_own_heads_are_initialised_by_their_own_code(folder, caplog):
     ids = tokens(2, 5)
     model = Tagger.from_pretrained(folder)
     assert model.load_report.initialised == ["weigh", "lstm", "norm", "fc"]
@@ -75,7 +75,7 @@ def test_a_forward_that_takes_any_name():
     assert model(tokens(1, 4), attention_mask=torch.ones(1, 4)).logits.shape == (1, 2)
 
 
-def test_layers_that_the_config_has_no_place_for_are_said(folder, caplog):
+def test_weights_that_the_config_has_no_place_for_are_reported(folder, caplog):
     BertModel.from_pretrained(folder, num_hidden_layers=2)
     assert "no place for 16 trained weights of the body: encoder.layer.2" in caplog.text
     caplog.clear()
@@ -83,7 +83,7 @@ def test_layers_that_the_config_has_no_place_for_are_said(folder, caplog):
     assert not caplog.records
 
 
-def test_saving_what_cannot_be_loaded_is_said(folder, caplog):
+def test_saving_values_that_cannot_be_loaded_is_reported(folder, caplog):
     model = BertModel.from_pretrained(folder)
     model.encoder.layer[0].output.dense.bias.data[0] = float("nan")
     model.save_pretrained(folder)
@@ -92,7 +92,7 @@ def test_saving_what_cannot_be_loaded_is_said(folder, caplog):
         BertModel.from_pretrained(folder)
 
 
-def test_a_decoder_that_is_none_is_told_once(folder, caplog):
+def test_a_decoder_without_is_decoder_is_reported_once(folder, caplog):
     for make in (lambda: BertLMHeadModel.from_pretrained(folder), lambda: BertLMHeadModel(tiny_bert())):
         assert "cls.predictions" in make().untrained
         assert sum("sees the words it should predict" in each for each in caplog.messages) == 1

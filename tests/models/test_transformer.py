@@ -269,7 +269,7 @@ def test_multiplicative_attention(method):
         assert attention.W.bias is None
 
 
-def test_methods_are_told():
+def test_unknown_attention_methods_are_refused():
     with pytest.raises(ValueError, match="did you mean 'general'"):
         LuongAttention(6, method="genral")
 
@@ -334,7 +334,7 @@ def test_the_other_tutorials_names():
     assert (len(model.encoder_layers), len(model.decoder_layers)) == (1, 2)
     assert model.encoder_layers[0].attention.num_heads == 3
     assert model.pos_encoding.pe.shape == (1, 16, 12)
-    assert Transformer.hollow(TransformerConfig()).config.num_attention_heads == 8
+    assert Transformer.without_weights(TransformerConfig()).config.num_attention_heads == 8
     positional = Transformer(30, 40, 12, 3, 2, 20, 0.0, 16)
     assert len(positional.decoder_layers) == 2
     with pytest.raises(glassformer.ArgumentError, match="n_layers and num_encoder_layers are the same"):
@@ -401,7 +401,7 @@ def test_heads_that_cannot_share_the_width_are_refused(heads):
             make(12, heads)
 
 
-def test_shapes_that_do_not_fit_are_told():
+def test_shapes_that_do_not_fit_are_reported():
     model, attention = Transformer(30, 40, 12, 3, 2, 20).eval(), MultiHeadAttention(12, 3)
     src, tgt, x = torch.tensor([[5, 6, 7]]), torch.tensor([[1, 8]]), torch.randn(2, 4, 12)
     memory = model.encode(src)
@@ -410,10 +410,10 @@ def test_shapes_that_do_not_fit_are_told():
         (lambda: model(torch.tensor([[5, 30]]), tgt), r"^src: id 30 at \[0, 1\] is not between 0 and 29"),
         (lambda: model(src, torch.tensor([[40]])), r"^tgt: id 40 at \[0, 0\] is not between 0 and 39"),
         (lambda: model(src[0], tgt), r"^src must have the shape B T"),
-        (lambda: encoder(x[0]), r"a layer reads B T 12, got \[4, 12\]"),
-        (lambda: encoder(x[..., :8]), r"a layer reads B T 12, got \[2, 4, 8\]"),
-        (lambda: decoder(x, x[:1]), r"a layer reads B T 12, got \[2, 4, 12\] and beside it \[1, 4, 12\]"),
-        (lambda: decoder(x, None), "what a layer reads must be a tensor, got NoneType"),
+        (lambda: encoder(x[0]), r"a layer takes B T 12, got queries \[4, 12\]"),
+        (lambda: encoder(x[..., :8]), r"a layer takes B T 12, got queries \[2, 4, 8\]"),
+        (lambda: decoder(x, x[:1]), r"a layer takes B T 12, got queries \[2, 4, 12\] and keys \[1, 4, 12\]"),
+        (lambda: decoder(x, None), "the input of a layer must be a tensor, got NoneType"),
         (lambda: model([[1, 2]], tgt), "src must be a tensor, got list"),
         (lambda: model(src, [[1, 2]]), "tgt must be a tensor, got list"),
         (lambda: model(src, tgt.repeat(3, 1)), r"shape \[3, positions, 12\], got \[1, 3, 12\]"),

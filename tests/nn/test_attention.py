@@ -1,4 +1,4 @@
-"""One attend, two ways: the fused kernel and the written-out formula over every mask, mode and dtype."""
+"""The fused kernel and the explicit formula agree over every mask, mode and dtype."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from glassformer.nn.attention import attend
 from glassformer.nn.layout import Layout
-from glassformer.nn.mask import arrange
+from glassformer.nn.mask import make_layout
 
 H, D = 3, 8
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
@@ -22,7 +22,7 @@ MASKS = {
 }
 
 
-def by_hand(q, k, v, seen):
+def reference_attention(q, k, v, seen):
     """The formula, one query at a time, in plain loops over B H T D tensors and a B T S mask."""
     out, weights = torch.zeros_like(q), torch.zeros(*q.shape[:3], k.shape[2], dtype=q.dtype)
     for b in range(q.shape[0]):
@@ -45,14 +45,14 @@ def by_hand(q, k, v, seen):
 def test_self_attention(mask, causal, dtype):
     torch.manual_seed(0)
     given = None if MASKS[mask] is None else torch.tensor(MASKS[mask])
-    layout = arrange(3, 5, given, dtype=dtype, device=torch.device("cpu"), causal=causal)
+    layout = make_layout(3, 5, given, dtype=dtype, device=torch.device("cpu"), causal=causal)
     q, k, v = torch.randn(3, 3, H, 5, D, dtype=torch.float64)
     rows = [layout.pack(x.transpose(1, 2)).to(dtype) for x in (q, k, v)]
 
     real = torch.ones(3, 5).bool() if given is None else given.bool()
     seen = real[:, None, :].expand(3, 5, 5)
     seen = seen.tril() if causal else seen
-    want, want_weights = by_hand(q, k, v, seen)
+    want, want_weights = reference_attention(q, k, v, seen)
 
     fused, nothing = attend(*rows, layout)
     explicit, weights = attend(*rows, layout, want_weights=True)
@@ -75,10 +75,10 @@ def test_cross_attention(query_mask, source_mask):
     torch.manual_seed(0)
     settings = {"dtype": torch.float64, "device": torch.device("cpu")}
     masks = [None if MASKS[name] is None else torch.tensor(MASKS[name]) for name in (query_mask, source_mask)]
-    layout, source = (arrange(3, 5, mask, **settings) for mask in masks)
+    layout, source = (make_layout(3, 5, mask, **settings) for mask in masks)
     q, k, v = torch.randn(3, 3, H, 5, D, dtype=torch.float64)
     real, there = (torch.ones(3, 5).bool() if mask is None else mask.bool() for mask in masks)
-    want, want_weights = by_hand(q, k, v, there[:, None, :].expand(3, 5, 5))
+    want, want_weights = reference_attention(q, k, v, there[:, None, :].expand(3, 5, 5))
     rows = layout.pack(q.transpose(1, 2)), source.pack(k.transpose(1, 2)), source.pack(v.transpose(1, 2))
     for looked_at in (False, True):
         y, weights = attend(*rows, layout, source, want_weights=looked_at)
@@ -89,7 +89,7 @@ def test_cross_attention(query_mask, source_mask):
                 torch.testing.assert_close(weights[b][:, real[b]], want_weights[b][:, real[b]], rtol=1e-12, atol=1e-12)
 
 
-def test_head_mask_and_score_bias_take_the_explicit_way():
+def test_head_mask_and_score_bias_use_the_explicit_formula():
     torch.manual_seed(0)
     layout = Layout.of(torch.tensor([[1, 1, 1], [1, 0, 0]]))
     q, k, v = torch.randn(3, layout.rows, H, D, dtype=torch.float64)
@@ -105,7 +105,7 @@ def test_head_mask_and_score_bias_take_the_explicit_way():
     torch.testing.assert_close(moved, doubled)
 
 
-def test_fused_dropout_only_when_asked():
+def test_dropout_only_when_requested():
     layout = Layout.full(1, 6)
     q, k, v = torch.randn(3, 6, H, D)
     torch.manual_seed(0)
@@ -113,7 +113,7 @@ def test_fused_dropout_only_when_asked():
     assert not torch.equal(attend(q, k, v, layout, dropout=0.5)[0], attend(q, k, v, layout)[0])
 
 
-def test_dropout_leaves_out_the_asked_share_of_weights():
+def test_dropout_drops_the_requested_fraction_of_weights():
     """With the unit matrix as values, what comes out are the weights: dropped, or scaled so that the mean stays."""
     torch.manual_seed(0)
     length = 64

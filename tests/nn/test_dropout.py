@@ -1,4 +1,4 @@
-"""Dropout with cheap random numbers: the share, the scale and the gradient of torch's own."""
+"""Dropout with cheap random numbers: the fraction, the scale and the gradient of torch's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glassformer.nn.dropout import Dropout, drop
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_share_scale_and_gradient(p, dtype):
+def test_fraction_scale_and_gradient(p, dtype):
     torch.manual_seed(0)
     x = torch.full((301, 997), 3.0, dtype=dtype, requires_grad=True)
     y = drop(x, p)
@@ -28,15 +28,15 @@ def test_share_scale_and_gradient(p, dtype):
 def test_values_are_dropped_independently():
     torch.manual_seed(1)
     kept = drop(torch.ones(200_000), 0.3).ne(0).double()
-    for apart in (1, 2, 3, 4, 64):  # four values share a draw
-        together = (kept[:-apart] * kept[apart:]).mean().item()
-        assert together == pytest.approx(0.49, abs=0.005)
+    for distance in (1, 2, 3, 4, 64):  # four values share a random number
+        both = (kept[:-distance] * kept[distance:]).mean().item()
+        assert both == pytest.approx(0.49, abs=0.005)
     for place in range(4):
         assert kept[place::4].mean().item() == pytest.approx(0.7, abs=0.006)
 
 
-def test_the_seed_decides_and_every_call_draws_anew():
-    x = torch.ones(3, 7).t()  # 21 values, not laid out one after the other
+def test_results_follow_the_seed_and_differ_between_calls():
+    x = torch.ones(3, 7).t()  # 21 values, not contiguous
     torch.manual_seed(2)
     first, second = drop(x, 0.5), drop(x, 0.5)
     torch.manual_seed(2)
@@ -45,14 +45,14 @@ def test_the_seed_decides_and_every_call_draws_anew():
     assert first.shape == x.shape
 
 
-def test_the_ends():
+def test_probabilities_zero_and_one():
     x = torch.randn(5)
     assert torch.equal(drop(x, 0.0), x)
     assert torch.equal(drop(x, 1.0), torch.zeros(5))
     assert drop(torch.zeros(0, 4), 0.5).shape == (0, 4)
 
 
-def test_the_module_is_that_of_torch_to_all_who_ask():
+def test_the_module_is_an_instance_of_torchs():
     module = Dropout(0.25)
     assert isinstance(module, nn.Dropout)
     assert str(module) == "Dropout(p=0.25, inplace=False)"

@@ -1,4 +1,4 @@
-"""Writing over what nobody watches gives the same bits, and never touches what somebody keeps."""
+"""Overwriting outputs gives the same bits, and never changes a tensor that a gradient or a hook needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_same_bits_with_and_without_gradients(parts):
 
 
 @torch.no_grad()
-def test_hooks_keep_what_they_saw(parts):
+def test_outputs_kept_by_hooks_are_not_overwritten(parts):
     widen, narrow, x = parts
     seen = {}
     for name, module in (("wide", widen.dense), ("narrow", narrow.dense)):

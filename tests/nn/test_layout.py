@@ -1,4 +1,4 @@
-"""The stream: what goes in at the door comes out at the exit, and padding never gets in."""
+"""The stream: packing and unpacking are inverse, and padding is left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from glassformer import InputError
 from glassformer.nn.layout import Layout, paired_runs
-from glassformer.nn.mask import arrange, check_ids
+from glassformer.nn.mask import check_ids, make_layout
 
 spans = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), min_size=1, max_size=6)
 
@@ -43,7 +43,7 @@ def test_pack_and_unpack_are_inverse(spans):
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_paired_runs_meet_their_own_sequence(data):
+def test_paired_runs_hold_the_same_sequences(data):
     queries = data.draw(spans)
     keys = data.draw(
         st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), min_size=len(queries), max_size=len(queries))
@@ -78,14 +78,14 @@ def test_equal_lengths_share_a_run():
     assert [(run.length, run.members) for run in layout.runs] == [(3, (0, 2, 3)), (5, (1,))]
 
 
-def test_holes_and_whole_keep_every_position():
+def test_holes_and_keep_padding_keep_every_position():
     cpu = {"dtype": torch.float32, "device": torch.device("cpu")}
     holes = torch.tensor([[1, 0, 1]])
     assert Layout.of(holes) is None
-    layout = arrange(1, 3, holes, **cpu)
+    layout = make_layout(1, 3, holes, **cpu)
     assert layout.rows == 3
     assert layout.mask.flatten().tolist() == [0, torch.finfo(torch.float32).min, 0]
-    assert arrange(1, 3, torch.tensor([[1, 1, 0]]), keep_padding=True, **cpu).rows == 3
+    assert make_layout(1, 3, torch.tensor([[1, 1, 0]]), keep_padding=True, **cpu).rows == 3
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_holes_and_whole_keep_every_position():
 )
 def test_wrong_masks_are_refused(mask, says):
     with pytest.raises(InputError, match=says):
-        arrange(2, 2, mask, dtype=torch.float32, device=torch.device("cpu"))
+        make_layout(2, 2, mask, dtype=torch.float32, device=torch.device("cpu"))
 
 
 def test_ids_out_of_range_are_named():

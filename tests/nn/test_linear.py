@@ -1,4 +1,4 @@
-"""A few rows give the same numbers from either side; 8 bits give nearly the same."""
+"""Every kernel of the linear layer gives the same numbers; 8 bits give nearly the same."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.errors import InputError
-from glassformer.nn.linear import HANDFUL, Linear, has_onednn
+from glassformer.nn.linear import MAX_TRANSPOSED_ROWS, Linear, has_onednn
 from glassformer.nn.quantize import Int8Linear, quantize
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(48, 96), (96, 48), (8, 16_387)])
-@pytest.mark.parametrize("rows", [1, 2, HANDFUL, HANDFUL + 1, 40])
-def test_a_few_rows_equal_the_plain_product(rows, shape, dtype, bias):
+@pytest.mark.parametrize("rows", [1, 2, MAX_TRANSPOSED_ROWS, MAX_TRANSPOSED_ROWS + 1, 40])
+def test_few_rows_equal_the_plain_product(rows, shape, dtype, bias):
     torch.manual_seed(0)
     linear = Linear(*shape, bias=bias).to(dtype)
     x = torch.randn(rows, shape[0], dtype=dtype)
@@ -41,13 +41,13 @@ def test_without_onednn_the_numbers_are_the_same(monkeypatch):
         torch.testing.assert_close(linear(x), usual, rtol=0, atol=1e-6)
 
 
-def test_gradients_take_the_plain_road():
+def test_gradients_use_the_plain_product():
     linear = Linear(8, 4)
     linear(torch.randn(3, 8)).sum().backward()
     assert linear.weight.grad is not None
 
 
-def test_int8_is_near():
+def test_int8_is_close():
     torch.manual_seed(0)
     linear = torch.nn.Linear(256, 128)
     x = torch.randn(9, 256)
@@ -56,7 +56,7 @@ def test_int8_is_near():
     assert 0 < away < 0.03
 
 
-def test_a_model_is_quantized_whole():
+def test_all_linear_layers_of_a_model_are_quantized():
     model = quantize(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)))
     assert not any(isinstance(module, torch.nn.Linear) for module in model.modules())
     assert model(torch.randn(3, 4)).shape == (3, 2)
@@ -66,8 +66,8 @@ def test_a_model_is_quantized_whole():
 
 @pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN")
 @pytest.mark.parametrize("kept, found_again", [(None, 0), ("1024", 100)])
-def test_few_kernels_are_kept_unless_the_user_says_otherwise(kept, found_again):
-    """A hundred numbers of rows, twice: what is kept is found again, and told by oneDNN."""
+def test_few_onednn_kernels_are_cached_by_default(kept, found_again):
+    """A hundred numbers of rows, twice: oneDNN's log shows which kernels come from its cache."""
     told = {"ONEDNN_VERBOSE": "profile_create", **({} if kept is None else {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": kept})}
     bare_environment = {name: x for name, x in os.environ.items() if not name.startswith("ONEDNN")}
     script = """

@@ -1,4 +1,4 @@
-"""The loss that compares a word with some of the vocabulary: the whole one on average, and exact where it can be."""
+"""Sampled softmax: the full loss on average, and exact where it can be."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from glassformer.nn.loss import sampled_word_loss
+from glassformer.nn.loss import sampled_softmax_loss
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_sampled_words_estimate_the_whole_vocabulary(bias):
+def test_sampled_softmax_estimates_the_full_loss(bias):
     torch.manual_seed(0)
     scorer = torch.nn.Linear(8, 300, bias=bias).double()
     rows = torch.randn(40, 8, dtype=torch.float64)
@@ -19,7 +19,10 @@ def test_sampled_words_estimate_the_whole_vocabulary(bias):
     drawn = torch.stack(
         [
             torch.stack(
-                [sampled_word_loss(row[None], scorer, label[None], 60) for row, label in zip(rows, labels, strict=True)]
+                [
+                    sampled_softmax_loss(row[None], scorer, label[None], 60)
+                    for row, label in zip(rows, labels, strict=True)
+                ]
             )
             for _ in range(100)
         ]
@@ -27,15 +30,15 @@ def test_sampled_words_estimate_the_whole_vocabulary(bias):
     # The sum over the vocabulary is right on average: e^loss is that sum, divided by the word's own part.
     ratio = drawn.exp().mean(0) / whole.exp()
     assert ratio.mean().item() == pytest.approx(1.0, abs=0.02)
-    together = sampled_word_loss(rows, scorer, labels, 60)
+    together = sampled_softmax_loss(rows, scorer, labels, 60)
     assert together.item() == pytest.approx(whole.sum().item(), rel=0.05)
 
 
-def test_all_words_are_no_sample():
+def test_sampling_the_full_vocabulary_is_exact():
     torch.manual_seed(0)
     scorer = torch.nn.Linear(8, 30, bias=False)
     rows, labels = torch.randn(5, 8), torch.randint(0, 30, (5,))
     right = F.cross_entropy(scorer(rows), labels, reduction="sum")
-    assert sampled_word_loss(rows, scorer, labels, 30).item() == pytest.approx(right.item(), rel=1e-6)
-    nearly = [sampled_word_loss(rows, scorer, labels, 29).item() for _ in range(30)]
+    assert sampled_softmax_loss(rows, scorer, labels, 30).item() == pytest.approx(right.item(), rel=1e-6)
+    nearly = [sampled_softmax_loss(rows, scorer, labels, 29).item() for _ in range(30)]
     assert sum(nearly) / 30 == pytest.approx(right.item(), rel=0.01)

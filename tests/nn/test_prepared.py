@@ -1,4 +1,4 @@
-"""Prepared weights: the same numbers, made once, dropped when a parameter changes, safe for many threads."""
+"""Prepared weights: the same numbers, built once, rebuilt when a parameter changes, safe for many threads."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_twin_of_an_attention_without_biases(without):
     assert torch.allclose(prepared(model)(given).logits, model(given).logits, atol=1e-5)
 
 
-def test_a_twin_is_made_once():
+def test_a_twin_is_built_once():
     model = gpt2()
     with torch.no_grad():
         assert prepared(model) is prepared(model)
@@ -109,7 +109,7 @@ def replace(model):
 
 
 @pytest.mark.parametrize("change", [step, load, prune, replace, set_data])
-def test_a_changed_parameter_is_read(change):
+def test_a_changed_parameter_takes_effect(change):
     model = gpt2()
     with torch.no_grad():
         before = prepared(model)
@@ -120,7 +120,7 @@ def test_a_changed_parameter_is_read(change):
         assert not torch.allclose(before(ids()).logits, model(ids()).logits)
 
 
-def test_where_it_would_not_be_used_the_model_stays_as_it_is():
+def test_a_model_that_cannot_use_prepared_weights_is_returned_unchanged():
     model = gpt2()
     assert prepared(model) is model  # gradients
     with torch.no_grad():
@@ -156,7 +156,7 @@ def in_eight_threads(function, count=24):
         return list(threads.map(lambda _: function(), range(count)))
 
 
-def test_eight_threads_encode_as_one_bit_for_bit():
+def test_encoding_in_eight_threads_equals_one_bit_for_bit():
     model = bert()
     mask = torch.ones(4, 9, dtype=torch.long)
     mask[1, 5:] = 0
@@ -172,7 +172,7 @@ def test_eight_threads_encode_as_one_bit_for_bit():
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3}], ids=["greedy", "beams"])
-def test_eight_threads_generate_as_one_bit_for_bit(settings):
+def test_generation_in_eight_threads_equals_one_bit_for_bit(settings):
     model = gpt2()
 
     def generate():

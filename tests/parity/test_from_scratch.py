@@ -98,7 +98,7 @@ def test_positions_and_scaled_attention(shared):
 
 
 @pytest.mark.parametrize("number", TUTORIALS)
-def test_the_whole(shared, number):
+def test_the_full_model(shared, number):
     layers = {"000": {"num_encoder_layers": 2, "num_decoder_layers": 2, "num_heads": 4, "max_seq_len": 20}}
     shape = layers.get(number, {"n_layers": 2, "n_heads": 4, "max_len": 20}) | {"d_model": 16, "d_ff": 32}
     theirs, ours = tutorial(shared, number)["Transformer"](30, 40, **shape), glassformer.Transformer(30, 40, **shape)

@@ -41,7 +41,7 @@ def texts(count: int) -> list[str]:
     return [" ".join(rng.choices("the cat sat on a mat so good".split(), k=rng.randrange(1, 30))) for _ in range(count)]
 
 
-def test_answers_stand_in_the_order_of_the_rows(task):
+def test_answers_have_the_order_of_the_rows(task):
     rows = texts(60)
     many = list(inference.answers(task, rows, budget=100))
     alone = [next(inference.answers(task, [row])) for row in rows]

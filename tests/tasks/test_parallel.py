@@ -52,7 +52,7 @@ def plainly(task, rows, monkeypatch) -> list[torch.Tensor]:
         return vectors(task, rows)
 
 
-def test_results_stand_in_the_order_of_the_items():
+def test_results_have_the_order_of_the_items():
     meeting = threading.Barrier(THREADS)  # opens only when all are at work
 
     def work(item):
@@ -201,7 +201,7 @@ def test_a_hook_sees_batches_one_after_the_other(task, readers):
     assert set(readers) == {threading.get_ident()}
 
 
-def test_who_draws_at_random_reads_one_batch_after_the_other(task, readers):
+def test_random_sampling_runs_batches_in_sequence(task, readers):
     config = glassformer.GPT2Config(
         vocab_size=len(task.tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2
     )

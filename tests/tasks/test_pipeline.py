@@ -181,7 +181,7 @@ def test_an_untrained_head_is_remembered_in_files(checkpoint, safe, size):
         ("text-generation", glassformer.BertLMHeadModel),
     ],
 )
-def test_a_model_that_was_made_and_never_trained_refuses_to_answer(checkpoint, task, kind):
+def test_an_untrained_model_refuses_to_answer(checkpoint, task, kind):
     folder = checkpoint(kind, is_decoder=task == "text-generation")
     tokenizer = glassformer.AutoTokenizer.from_pretrained(folder)
     model = kind(glassformer.BertConfig.from_pretrained(folder))
@@ -340,7 +340,7 @@ def test_special_tokens_of_a_file_are_plain_text(checkpoint, tmp_path):
     assert plain != special
 
 
-def test_arguments_that_habits_pass(checkpoint):
+def test_ignored_arguments_are_accepted(checkpoint):
     folder = checkpoint(KIND)
     pipe = pipeline("sentiment-analysis", model=folder, use_fast=True, framework="pt", trust_remote_code=False)
     assert pipe("so good", padding=True, truncation=True, max_length=30)

@@ -195,7 +195,7 @@ def test_a_million_characters(gpt2, part):
     assert gpt2.decode(encoded) == text
 
 
-def test_a_long_word_on_the_readable_road(gpt2):
+def test_a_long_word_by_the_fallback(gpt2):
     word = "abcdefghij" * 20_000
     made = gpt2._reference_pieces(word, False)
     assert made.ids == gpt2.encode(word)
@@ -217,7 +217,7 @@ def test_unknown_symbols(bpe_folder):
     assert small.encode("lowx") == [small.vocab["low"], small.vocab["!"]]
 
 
-def test_a_list_out_of_order_takes_the_readable_road(bpe_folder):
+def test_merges_out_of_order_use_the_fallback(bpe_folder):
     (bpe_folder / "merges.txt").write_text("lo w\nl o\n", encoding="utf-8")
     made = GPT2Tokenizer.from_pretrained(bpe_folder)
     assert not made._engine_agrees("low", False)

@@ -244,7 +244,7 @@ def test_nothing_there(tmp_path, bpe_folder):
             GPT2Tokenizer(**arguments)
 
 
-def test_different_vocabularies_are_said(bpe_folder):
+def test_different_vocabularies_are_reported(bpe_folder):
     GPT2Tokenizer.from_pretrained(bpe_folder).save_pretrained(bpe_folder)
     write(bpe_folder / "merges.txt", "l o\n")
     with pytest.warns(UserWarning, match="different vocabularies"):

@@ -125,7 +125,7 @@ def test_truncation_is_reported(small):
         assert small("one two three", max_length=4).truncated == [True]
 
 
-def test_too_long_is_said_once(folder):
+def test_too_long_texts_are_reported_once(folder):
     from glassformer.text import BertTokenizer
 
     small = BertTokenizer.from_pretrained(folder, model_max_length=4)

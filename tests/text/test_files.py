@@ -168,7 +168,7 @@ def test_nothing_there(tmp_path):
         BertTokenizer()
 
 
-def test_different_vocabularies_are_said(folder, small):
+def test_different_vocabularies_are_reported(folder, small):
     small.save_pretrained(folder)
     write(folder / "vocab.txt", "\n".join([*SMALL, "more"]) + "\n")
     with pytest.warns(UserWarning, match="different vocabularies"):

@@ -38,7 +38,7 @@ POOLS = [
 
 def assert_engine_equals_fallback(tokenizer, texts):
     texts = [text for text in texts if tokenizer._engine_agrees(text, False)]
-    for text, fast in zip(texts, tokenizer._plain(texts, False), strict=True):
+    for text, fast in zip(texts, tokenizer._encode_plain(texts, False), strict=True):
         slow = tokenizer._reference_pieces(text, False)
         assert (fast.ids, fast.offsets, fast.words) == (slow.ids, slow.offsets, slow.words), ascii(text)
     return len(texts)

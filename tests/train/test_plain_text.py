@@ -77,7 +77,7 @@ def settings(folder: Path, **others) -> TrainSettings:
 # --- documents never see each other ------------------------------------------------------------------------------
 
 
-def test_packed_documents_never_see_each_other(tmp_path):
+def test_packed_documents_never_attend_to_each_other(tmp_path):
     """Loss and gradient of a batch of pieces are those of every document alone."""
     task = packer(tmp_path, n_positions=64)
     batches = Batches(task, ROWS, max_tokens=10_000)
@@ -137,7 +137,7 @@ def test_overlapping_blocks_evaluate_every_word_once_with_more_context(tmp_path)
     assert len(evaluated.rows) > len(Batches(task.with_options(overlap=6), ROWS, max_tokens=100).rows)
 
 
-def test_recalling_mixes_in_what_followed_like_places(tmp_path):
+def test_a_continuous_cache_mixes_in_repeated_words(tmp_path):
     task = packer(tmp_path).with_options(overlap=3)
     batches = Batches(task, ROWS, max_tokens=10_000, training=False)
     expected = 0.0
@@ -228,7 +228,7 @@ def test_accumulated_pre_training_is_one_batch(tmp_path):
         torch.testing.assert_close(mine, made[1][2][name], rtol=1e-4, atol=1e-6)
 
 
-def test_what_a_rank_reads_only_to_keep_step_counts_nowhere(tmp_path):
+def test_rows_that_a_rank_reads_only_to_keep_step_are_not_counted(tmp_path):
     """A rank of a split model that has no batch of its own runs one along, without targets."""
     task = pretrainer(tmp_path)
     task.model.eval()
@@ -352,7 +352,7 @@ def test_every_step_resumes_bit_for_bit(tmp_path, make, buffer):
         assert same(weights(task), weights(whole)), step
 
 
-def test_streaming_reads_every_row_once_in_an_epoch_and_keeps_documents_whole(tmp_path):
+def test_streaming_reads_every_row_once_in_an_epoch_and_never_splits_documents(tmp_path):
     task = masker(tmp_path)
     trainer = Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=4), buffer=3)
     batches = trainer.batches

@@ -133,7 +133,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
     assert not [path.name for path in (tmp_path / "run").iterdir() if "tmp" in path.name or path.name == "checkpoint-2"]
 
 
-def test_what_killed_runs_left_is_removed(tmp_path):
+def test_files_of_killed_runs_are_removed(tmp_path):
     run = tmp_path / "run"
     dead = subprocess.Popen([sys.executable, "-c", "pass"])
     dead.wait()
@@ -345,7 +345,7 @@ BEST, MEAN = {"load_best_model_at_end": True}, {"average_checkpoints": 3}
 
 
 @pytest.mark.parametrize("at, buffer, end", [(4, None, BEST), (6, None, BEST), (3, 4, BEST), (5, None, MEAN)])
-def test_a_run_that_a_signal_interrupts_ends_as_one_that_is_left_alone(tmp_path, monkeypatch, at, buffer, end):
+def test_an_interrupted_run_ends_like_an_uninterrupted_one(tmp_path, monkeypatch, at, buffer, end):
     """The best model or the average at the end does not depend on when the signal came."""
     monkeypatch.setattr(Trainer, "evaluate", lambda self: {"loss": abs(self.progress.step - 4), "accuracy": 0.5})
     options = {"max_steps": 6, "save_steps": 2, "eval_steps": 2, "save_total_limit": 3, "metric_for_best_model": "loss"}

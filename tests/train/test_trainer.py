@@ -126,7 +126,7 @@ def test_the_best_is_kept_and_loaded(tmp_path, monkeypatch):
     assert not torch.equal(task.model.classifier.weight, last.classifier.weight)
 
 
-def test_it_stops_when_nothing_gets_better(tmp_path, monkeypatch):
+def test_early_stopping(tmp_path, monkeypatch):
     losses = iter([3.0, 2.0, 2.5, 2.0, 1.0])
     monkeypatch.setattr(Trainer, "evaluate", lambda self: {"loss": next(losses), "accuracy": 0.0})
     patient = {"max_steps": 9, "eval_steps": 1, "early_stopping_patience": 2, "metric_for_best_model": "loss"}

@@ -200,7 +200,7 @@ def load_without_weights(name: str) -> PreTrainedModel:
     folder = find_folder(name, files=(*CONFIG_FILES, "generation_config.json"))
     config = AutoConfig.from_pretrained(folder)
     with logs_silenced():
-        model = AutoModelForCausalLM.model_class(config).hollow(config)
+        model = AutoModelForCausalLM.model_class(config).without_weights(config)
     if not model.base_model.is_decoder:
         raise InputError(f"{name} is no decoder (is_decoder in its config.json): it sees the words it should predict")
     model.read_generation_config(folder)

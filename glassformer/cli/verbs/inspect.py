@@ -150,8 +150,8 @@ def add_model(found: Inspection, config: PretrainedConfig, weights: Weights | No
     kinds = {AUTO_CLASSES[head].model_class(config) for head in ARCHITECTURES[config.model_type].classes}
     classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
     with logs_silenced():
-        body = body_class.hollow(config)
-        heads = {name: kind.hollow(config) for name, kind in classes.items() if kind is not body_class}
+        body = body_class.without_weights(config)
+        heads = {name: kind.without_weights(config) for name, kind in classes.items() if kind is not body_class}
         for model in heads.values():
             model.tie_weights()
     found.body_name = body_class.__name__
@@ -218,14 +218,14 @@ def match_classes(
 def fit(model: PreTrainedModel, weights: Weights) -> Head:
     """The result of loading `weights` into `model`, by names, shapes and types."""
     from ...checkpoints.load import plan_load
-    from ...models.untrained import learnt_otherwise
+    from ...models.untrained import has_other_head
 
     is_headed = model.base_model is not model
     plan = plan_load(model, weights, model.keymap, prefixed=is_headed, tied=model.tied_names())
     head = Head(type(model).__name__, own_size(model))
     head.lacks += plan.absent_parts
     head.faults += [f"{name}: {fault}" for name, fault in plan.faults.items()]
-    head.trained_as = model.config.architectures[0] if learnt_otherwise(head.name, model.config) else ""
+    head.trained_as = model.config.architectures[0] if has_other_head(head.name, model.config) else ""
     return head
 
 

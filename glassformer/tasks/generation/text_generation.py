@@ -15,8 +15,8 @@ from ...errors import InputError
 from ...generate.generation import require_decoder
 from ...generate.prompts import control_token_id, encode_prompt
 from ...models.base import PreTrainedModel
-from ...nn.loss import IGNORED, recalled, sampled_word_loss, summed_label_loss, summed_mixture_loss
-from ...text.base.encoding_options import between, check_whole_number
+from ...nn.loss import IGNORED, cache_probabilities, sampled_softmax_loss, summed_label_loss, summed_mixture_loss
+from ...text.base.encoding_options import check_range, check_whole_number
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, EncodedIds, Example, vectors_at
 from ..inputs import Columns, Row
@@ -48,8 +48,8 @@ class TextGenerationOptions(GenerationTaskOptions, DocumentOptions):
         check_whole_number("context", self.context, 1)
         check_at_least("overlap", self.overlap, 0)
         check_whole_number("sampled_words", self.sampled_words, 2)
-        between("recall", self.recall, 0.0, 1.0)
-        between("recall_sharpness", self.recall_sharpness, 0.0)
+        check_range("recall", self.recall, 0.0, 1.0)
+        check_range("recall_sharpness", self.recall_sharpness, 0.0)
         check_bool("return_full_text", self.return_full_text)
         check_bool("return_tensors", self.return_tensors)
 
@@ -150,7 +150,7 @@ class TextGeneration(GenerationTask):
         size = self.options.sampled_words
         if size is not None and model.training:
             states, scorer = self.target_states(model, batch), model.get_output_embeddings()
-            return sampled_word_loss(states, scorer, next_tokens(batch), size)
+            return sampled_softmax_loss(states, scorer, next_tokens(batch), size)
         if self.options.recall and not model.training:
             return self.cache_loss(model, batch)
         return model.word_logits(self.target_states(model, batch))  # targets V
@@ -160,7 +160,7 @@ class TextGeneration(GenerationTask):
         body, labels = model.base_model.encode(**batch.inputs, use_cache=False), batch.labels["labels"]
         states, is_target = body.layout.unpack(body.rows), labels != IGNORED  # B T C, B T
         following = torch.where(is_target, labels, batch.inputs["input_ids"].roll(-1, dims=1))  # B T
-        cached = recalled(states, following, self.options.recall_sharpness)[is_target]  # targets
+        cached = cache_probabilities(states, following, self.options.recall_sharpness)[is_target]  # targets
         logits = model.word_logits(states[is_target])  # targets V
         return summed_mixture_loss(logits, following[is_target], cached, self.options.recall)
 

@@ -174,8 +174,8 @@ class TextToText(GenerationTask):
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:
         note = truncation_note(examples)
-        found = [{**self.format_sequence(tokens, reason), **note} for tokens, reason in outputs[0]]
-        return found[0] if len(found) == 1 else found
+        sequences = [{**self.format_sequence(tokens, reason), **note} for tokens, reason in outputs[0]]
+        return sequences[0] if len(sequences) == 1 else sequences
 
     def format_sequence(self, tokens: list[int], reason: str) -> dict[str, Any]:
         unfinished = {"unfinished": True} if reason == "length" else {}  # the maximum length was reached
@@ -208,18 +208,18 @@ class TextToText(GenerationTask):
         raise NotImplementedError(f"{type(self).__name__} is not evaluated")
 
     def compute_metrics(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-        found = self.score_texts(predictions, references)
+        metrics = self.score_texts(predictions, references)
         edges = list(self.options.by_length)
         if not edges:
-            return found
+            return metrics
         lengths = [len(self.target_tokenizer.encode(text, add_special_tokens=False)) for text in references]
         for low, high in zip([0, *edges], [*edges, None], strict=True):
             selected = [i for i, length in enumerate(lengths) if length > low and (high is None or length <= high)]
             if selected:
                 part = self.score_texts([predictions[i] for i in selected], [references[i] for i in selected])
                 lengths_name = f"{low + 1}-{high}" if high else f"over {low}"
-                found |= {f"{name} {lengths_name}": value for name, value in part.items()}
-        return found
+                metrics |= {f"{name} {lengths_name}": value for name, value in part.items()}
+        return metrics
 
     def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> str:
         return self.decode_target(outputs[0][0][0])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import spelt
-from ...text.base.encoding_options import one_of
+from ...text.base.encoding_options import check_choice
 from ..metrics import exact_match, translation_scores
 from ..task_options import check_bool
 from .text_to_text import TextToText, TextToTextOptions
@@ -27,7 +27,7 @@ class TranslationOptions(TextToTextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("bleu_tokenize", self.bleu_tokenize, TOKENIZERS)
+        check_choice("bleu_tokenize", self.bleu_tokenize, TOKENIZERS)
         check_bool("bleu_lowercase", self.bleu_lowercase)
 
 
@@ -50,12 +50,12 @@ class Translation(TextToText):
         return ("bleu", "chrf", "exact_match") if is_installed else ("exact_match",)
 
     def score_texts(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-        found = exact_match(predictions, references)
+        matches = exact_match(predictions, references)
         if "bleu" not in self.metric_names:
-            return found
+            return matches
         options = self.options
         scores = translation_scores(predictions, references, options.bleu_tokenize, options.bleu_lowercase)
-        return {**scores, **found}
+        return {**scores, **matches}
 
     def compute_metrics(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         self.warn_without_spaces(references)

@@ -126,18 +126,18 @@ class FillMask(TextTask):
         masks = [position for position, token in enumerate(ids) if token == self.mask_id]
         note = truncation_note(examples)
         candidates = self.candidates()
-        found = []
+        answers = []
         for position, scores in zip(masks, outputs[0].softmax(-1), strict=True):
             considered = scores if candidates is None else scores[candidates]
             values, tokens = considered.topk(min(self.options.top_k, len(considered)))
             tokens = tokens if candidates is None else candidates[tokens]
-            found.append(
+            answers.append(
                 [
                     {"score": value, **self.fill(ids, position, token, is_only=len(masks) == 1), **note}
                     for value, token in zip(values.tolist(), tokens.tolist(), strict=True)
                 ]
             )
-        return found[0] if len(found) == 1 else found
+        return answers[0] if len(answers) == 1 else answers
 
     def fill(self, ids: list[int], position: int, token: int, is_only: bool) -> dict[str, Any]:
         """The text with one mask filled; other masks stay visible."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...data.document_corpus import Corpus, Piece, Pieces
 from ...data.masking import continues_word, mask_tokens, plain_words
-from ...data.packing import chop
+from ...data.packing import split_into_blocks
 from ...errors import InputError, spelt
 from ..batch import Batch, EncodedIds, Example
 from ..inputs import Columns
@@ -62,7 +62,7 @@ class MaskedLanguageModeling(FillMask):
         texts, numbers, names = read_documents(self, rows)
         corpus = read_corpus(self, texts, numbers, make_segmenter(self.options.words))
         around = self.tokenizer.num_special_tokens_to_add()
-        table = chop(corpus.bounds, self.limit - around)
+        table = split_into_blocks(corpus.bounds, self.limit - around)
         return Pieces(corpus, table, (table[:, 1] - table[:, 0] + around).tolist(), names)
 
     def starts_document(self, row: Any) -> bool:

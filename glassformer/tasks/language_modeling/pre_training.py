@@ -15,7 +15,7 @@ from ...data.pairing import gather_sentences, next_sentence_pair, sentence_order
 from ...errors import InputError
 from ...models.base import PreTrainedModel
 from ...nn.loss import IGNORED, summed_label_loss
-from ...text.base.encoding_options import one_of
+from ...text.base.encoding_options import check_choice
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example
 from ..metrics import perplexity
@@ -38,8 +38,8 @@ class PreTrainingOptions(MaskedLanguageModelingOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("sentences", self.sentences, SENTENCES)
-        one_of("pairs", self.pairs, tuple(PAIRS))
+        check_choice("sentences", self.sentences, SENTENCES)
+        check_choice("pairs", self.pairs, tuple(PAIRS))
 
 
 class PreTraining(MaskedLanguageModeling):
@@ -131,5 +131,5 @@ class PreTraining(MaskedLanguageModeling):
         return ("masked_accuracy", "pair_accuracy", "perplexity")
 
     def mean_metrics(self, means: Mapping[str, float]) -> dict[str, float]:
-        found = {name: means[name] for name in ("masked_accuracy", "pair_accuracy")}
-        return {**found, "perplexity": perplexity(means[MASKED_LM])}
+        accuracies = {name: means[name] for name in ("masked_accuracy", "pair_accuracy")}
+        return {**accuracies, "perplexity": perplexity(means[MASKED_LM])}

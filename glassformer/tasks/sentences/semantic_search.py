@@ -45,8 +45,8 @@ def search(
     best: list[list[Hit]] = [[] for _ in range(len(vectors))]
     for chunk in corpus_chunks(encoder, corpus, batch_size, show_progress_bar):
         values, indices = encoder.similarity(vectors, chunk.vectors).topk(min(top_k, len(chunk.vectors)))
-        for hits, scores, found in zip(best, values.tolist(), indices.tolist(), strict=True):
-            hits += [chunk.hit(score, index) for score, index in zip(scores, found, strict=True)]
+        for hits, scores, neighbours in zip(best, values.tolist(), indices.tolist(), strict=True):
+            hits += [chunk.hit(score, index) for score, index in zip(scores, neighbours, strict=True)]
             hits[:] = heapq.nlargest(top_k, hits, key=lambda hit: hit[:2])
     results = [[hit.to_dict() for hit in hits] for hits in best]
     return results[0] if isinstance(queries, str) else results
@@ -92,9 +92,9 @@ def corpus_chunks(encoder: SentenceEncoder, corpus: Any, batch_size: int | None,
     if isinstance(corpus, str | Mapping) or not isinstance(corpus, Iterable | Path):
         raise InputError(f"corpus must be texts, rows or vectors, or a file as a pathlib.Path, got {describe(corpus)}")
     rows, read = itertools.tee(read_rows(corpus) if isinstance(corpus, Path) else corpus)
-    found = encoder.stream_documents(read, batch_size=batch_size, show_progress_bar=show)
+    embedded = encoder.stream_documents(read, batch_size=batch_size, show_progress_bar=show)
     for start in itertools.count(0, CHUNK):
-        vectors = [each.vector for each in itertools.islice(found, CHUNK)]
+        vectors = [each.vector for each in itertools.islice(embedded, CHUNK)]
         if not vectors:
             return
         texts = [text_of(row) for row in itertools.islice(rows, len(vectors))]

@@ -162,14 +162,14 @@ class SentenceEncoder(nn.Module):
         if not single and (isinstance(sentences, Mapping | bytes) or not isinstance(sentences, Iterable)):
             raise InputError(f"sentences must be a text or a list of texts, got {describe(sentences)}")
         texts = [sentences] if single else list(sentences)
-        found = list(self.stream(texts, prompt_name, prompt, batch_size, show_progress_bar, **options))
-        truncated = [number for number, each in enumerate(found) if each.truncated]
+        embedded = list(self.stream(texts, prompt_name, prompt, batch_size, show_progress_bar, **options))
+        truncated = [number for number, each in enumerate(embedded) if each.truncated]
         if truncated:
             message = "%d of %d texts are longer than %d tokens and were truncated; the first is number %d"
             log.warning(message, len(truncated), len(texts), self.max_seq_length, truncated[0])
         width = self.get_sentence_embedding_dimension()
         width = min(width, options.get("truncate_dim") or width)
-        vectors = torch.stack([each.vector for each in found]) if found else torch.zeros(0, width)
+        vectors = torch.stack([each.vector for each in embedded]) if embedded else torch.zeros(0, width)
         if convert_to_numpy and not convert_to_tensor:
             vectors = vectors.numpy()
         if single:

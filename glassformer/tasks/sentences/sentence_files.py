@@ -129,9 +129,9 @@ def read_dense(config: dict[str, Any], folder: Path) -> Dense:
     dense = Dense(*sizes, bool(config.get("bias", True)), ACTIVATIONS[name]())
     weights = open_weights(folder)
     expected = {name: tuple(tensor.shape) for name, tensor in dense.state_dict().items()}
-    found = {name: tuple(weights.info(name).shape) for name in weights}
-    if expected != found:
-        raise WeightsError(f"{folder}: the layer needs {expected}, the file holds {found}")
+    shapes = {name: tuple(weights.info(name).shape) for name in weights}
+    if expected != shapes:
+        raise WeightsError(f"{folder}: the layer needs {expected}, the file holds {shapes}")
     read = {name: weights.read(name).to(torch.get_default_dtype()) for name in expected}
     if not all(bool(tensor.isfinite().all()) for tensor in read.values()):
         raise WeightsError(f"{folder}: the layer's weights hold NaN or infinite values")

@@ -13,7 +13,7 @@ from torch import Tensor
 from ...errors import InputError, spelt
 from ...models.base import PreTrainedModel
 from ...nn.contrastive_loss import ranking_loss, same_texts, summed_cosine_loss, triplet_loss
-from ...text.base.encoding_options import one_of
+from ...text.base.encoding_options import check_choice
 from ...text.base.text_inputs import describe
 from ...text.encoding import EncodedRow as Encoded
 from ...text.tokenizer import PreTrainedTokenizer
@@ -40,7 +40,7 @@ class SentenceSimilarityOptions(EmbeddingOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("objective", self.objective, OBJECTIVES)
+        check_choice("objective", self.objective, OBJECTIVES)
         for name in ("full_score", "scale", "margin"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
@@ -98,10 +98,10 @@ class SentenceSimilarity(EmbeddingTask):
             super().check_column(name, value)
 
     def encode_prompted(self, texts: list[str]) -> list[Encoded]:
-        found = super().encode_prompted(texts)
-        if any(each.truncated for each in found):
+        examples = super().encode_prompted(texts)
+        if any(each.truncated for each in examples):
             self.warn_truncated("text", self.limit)
-        return found
+        return examples
 
     def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
         return [self.encode(row) for row in rows]  # a row has several texts, and not one as in EmbeddingTask

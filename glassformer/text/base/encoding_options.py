@@ -39,11 +39,11 @@ class Options:
     verbose: bool = True  # warn of texts beyond the model's limit
 
     def __post_init__(self) -> None:
-        one_of("padding", self.padding, (True, False, *PADDING))
-        one_of("truncation", self.truncation, (True, False, None, *TRUNCATION))
-        one_of("pad_to_max_length", self.pad_to_max_length, (True, False))
-        one_of("padding_side", self.padding_side, (None, "left", "right"))
-        one_of("return_tensors", self.return_tensors, (None, "pt", "np"))
+        check_choice("padding", self.padding, (True, False, *PADDING))
+        check_choice("truncation", self.truncation, (True, False, None, *TRUNCATION))
+        check_choice("pad_to_max_length", self.pad_to_max_length, (True, False))
+        check_choice("padding_side", self.padding_side, (None, "left", "right"))
+        check_choice("return_tensors", self.return_tensors, (None, "pt", "np"))
         check_whole_number("max_length", self.max_length, 0)
         check_whole_number("stride", self.stride, 0)
         check_whole_number("pad_to_multiple_of", self.pad_to_multiple_of, 1)
@@ -68,7 +68,7 @@ class Options:
         return self.truncation
 
 
-def one_of(name: str, value: object, valid: tuple) -> None:
+def check_choice(name: str, value: object, valid: tuple) -> None:
     """Refuse a value that is not among the valid ones; 1 is not True here."""
     if not any(value is v or (isinstance(value, str) and value == v) for v in valid):
         raise InputError(f"{name} must be one of {', '.join(map(repr, valid))}, got {value!r}")
@@ -82,7 +82,7 @@ def check_whole_number(name: str, value: object, least: int) -> None:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
-def between(name: str, value: Any, low: float, high: float = math.inf) -> None:
+def check_range(name: str, value: Any, low: float, high: float = math.inf) -> None:
     """Refuse what is no number from `low` to `high`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not low <= value <= high or math.isinf(value):
@@ -100,7 +100,7 @@ class Side:
         return self if tokenizer is None else tokenizer.__dict__[self.name]
 
     def __set__(self, tokenizer: Any, value: str) -> None:
-        one_of(self.name, value, ("left", "right"))
+        check_choice(self.name, value, ("left", "right"))
         tokenizer.__dict__[self.name] = value
 
 

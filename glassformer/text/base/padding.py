@@ -91,7 +91,7 @@ class Padding(SpecialTokens):
             }
             left = (padding_side or self.padding_side) == "left"
             for key in columns.keys() & fillers.keys():
-                columns[key] = [filled(row, target, fillers[key], left) for row in columns[key]]
+                columns[key] = [pad_row(row, target, fillers[key], left) for row in columns[key]]
         if single:
             columns = {key: values[0] for key, values in columns.items()}
         return BatchEncoding(columns, single=False).convert_to_tensors(return_tensors)
@@ -109,18 +109,18 @@ class Padding(SpecialTokens):
             encoded = {key: [row[key] for row in encoded] for key in encoded[0]}
         if not isinstance(encoded, Mapping) or "input_ids" not in encoded:
             raise InputError(f"pad needs encodings with input_ids, got {describe(encoded)}")
-        columns = {key: listed(value) for key, value in encoded.items()}
+        columns = {key: to_lists(value) for key, value in encoded.items()}
         single = not (columns["input_ids"] and isinstance(columns["input_ids"][0], list))
         return {key: [value] if single else value for key, value in columns.items()}, single
 
 
-def listed(value: Any) -> Any:
+def to_lists(value: Any) -> Any:
     """Tensors and arrays as plain lists, also inside a list."""
     if hasattr(value, "tolist"):
         return value.tolist()
-    return [listed(each) for each in value] if isinstance(value, list) else value
+    return [to_lists(each) for each in value] if isinstance(value, list) else value
 
 
-def filled(row: list, length: int, filler: Any, left: bool) -> list:
+def pad_row(row: list, length: int, filler: Any, left: bool) -> list:
     missing = [filler] * (length - len(row))
     return missing + row if left else row + missing

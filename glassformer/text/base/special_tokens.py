@@ -21,7 +21,7 @@ SPACE = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class AddedToken:
-    """A token that is looked for in the text before anything else happens to it."""
+    """A token that is searched for in the text before tokenization."""
 
     content: str
     single_word: bool = False  # only where it is not part of a longer word
@@ -160,8 +160,8 @@ class SpecialTokens:
         self._pattern = any_of(self._added_tokens)
 
     def _id_of(self, token: str) -> int:
-        found = self.added_tokens_encoder.get(token)
-        return self.vocab[token] if found is None else found
+        index = self.added_tokens_encoder.get(token)
+        return self.vocab[token] if index is None else index
 
     def _set_special(self, name: str, value: Any) -> None:
         if value is not None:
@@ -252,17 +252,17 @@ class SpecialTokens:
                 self._set_special(name, value)
         return count
 
-    def _stretches(self, text: str) -> list[tuple[int, int, str | None]]:
-        """Cut a text at its special and added tokens: (start, end, the token, or None for plain text)."""
+    def _split_at_special_tokens(self, text: str) -> list[tuple[int, int, str | None]]:
+        """Split a text at its special and added tokens: (start, end, the token, or None for plain text)."""
         return self._cut(text, self._pattern)
 
     def _cut(self, text: str, pattern: re.Pattern[str] | None) -> list[tuple[int, int, str | None]]:
-        found = list(pattern.finditer(text)) if pattern else []
-        if not found:
+        matches = list(pattern.finditer(text)) if pattern else []
+        if not matches:
             return [(0, len(text), None)]
         cut: list[tuple[int, int, str | None]] = []
         done = 0
-        for match in found:
+        for match in matches:
             start, end = match.span()
             token = self._added_tokens.get(match.group()) or AddedToken(match.group())
             if start < done or (token.single_word and is_part_of_word(text, start, end)):
@@ -288,6 +288,6 @@ def any_of(tokens: Iterable[str], flags: int = 0) -> re.Pattern[str] | None:
 
 
 def is_part_of_word(text: str, start: int, end: int) -> bool:
-    """Whether a letter, digit or underscore stands directly before or after a stretch."""
+    """Whether a letter, digit or underscore is directly before or after a span."""
     around = text[start - 1 : start] + text[end : end + 1]
     return any(char.isalnum() or char == "_" for char in around)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import InputError, suggests
 from ..encoding import Slot
-from .encoding_options import TRUNCATION, one_of
+from .encoding_options import TRUNCATION, check_choice
 from .special_tokens import SpecialTokens
 from .windows import lengths_that_fit, special_count
 
@@ -69,7 +69,7 @@ class Template(SpecialTokens):
         stride: int = 0,
     ) -> tuple[list[int], list[int] | None, list[int]]:
         """Take tokens off one text or two; gives both and what was taken, with `stride` tokens before it."""
-        one_of("truncation_strategy", truncation_strategy, TRUNCATION)
+        check_choice("truncation_strategy", truncation_strategy, TRUNCATION)
         texts = [ids] if pair_ids is None else [ids, pair_ids]
         if num_tokens_to_remove <= 0 or truncation_strategy == "do_not_truncate":
             return ids, pair_ids, []

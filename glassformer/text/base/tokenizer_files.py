@@ -118,7 +118,7 @@ class PretrainedFiles(SpecialTokens):
         }
 
     def _unset_special_tokens(self) -> dict[str, None]:
-        """Special tokens that are unset here, but would have a default if the files said nothing."""
+        """Special tokens that are unset here, but would have a default if the files did not mention them."""
         usual = inspect.signature(type(self).__init__).parameters
         return {name: None for name in NAMES if self._special[name] is None and name in usual and usual[name].default}
 
@@ -146,9 +146,9 @@ class PretrainedFiles(SpecialTokens):
             raise TokenizerError(f"{folder} is a file, a tokenizer is saved into a folder")
         folder.mkdir(parents=True, exist_ok=True)
         files = self._vocabulary_files()
-        found = {str(index): token.to_dict() for index, token in self.added_tokens_decoder.items()}
+        added = {str(index): token.to_dict() for index, token in self.added_tokens_decoder.items()}
         files[CONFIG] = to_json(
-            {"added_tokens_decoder": found, **self.init_kwargs, "tokenizer_class": type(self).__name__}
+            {"added_tokens_decoder": added, **self.init_kwargs, "tokenizer_class": type(self).__name__}
         )
         files[SPECIAL] = to_json(self._saved_special_tokens())
         if self.added_tokens_encoder:

@@ -40,7 +40,7 @@ def lengths_that_fit(lengths: list[int], available: int, strategy: str) -> list[
 
 
 def windows(length: int, size: int, stride: int, side: str) -> list[Span]:
-    """Stretches of at most `size` tokens that cover a text; each repeats `stride` tokens of the one before.
+    """Spans of at most `size` tokens that cover a text; each repeats `stride` tokens of the one before.
 
     >>> windows(10, 4, 1, "right")
     [(0, 4), (3, 7), (6, 10)]
@@ -59,7 +59,7 @@ def windows(length: int, size: int, stride: int, side: str) -> list[Span]:
 
 
 def pair_windows(first: list[Span], second: list[Span]) -> list[tuple[Span, Span]]:
-    """Rows for two texts: what fits first, then every combination with a window that did not fit."""
+    """Rows for two texts: the first windows of both, then every combination with a further window."""
     combined = [(first[0], second[0])]
     for a in first[1:]:
         combined += [(a, b) for b in second]
@@ -67,7 +67,7 @@ def pair_windows(first: list[Span], second: list[Span]) -> list[tuple[Span, Span
     return combined
 
 
-def bare_template(count: int) -> tuple[Slot, ...]:
+def template_without_special_tokens(count: int) -> tuple[Slot, ...]:
     """One text or two, without special tokens."""
     return tuple(Slot(None, i, i) for i in range(count))
 

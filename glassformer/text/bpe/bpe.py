@@ -89,14 +89,14 @@ def symbols_of(part: str) -> str:
 
 def bytes_of(tokens: Iterable[str]) -> bytes:
     """The bytes that tokens stand for; a character that stands for no byte gives its own."""
-    found = bytearray()
+    raw = bytearray()
     for char in "".join(tokens):
         byte = BYTES.get(char)
         if byte is None:
-            found += char.encode("utf-8", "surrogatepass")
+            raw += char.encode("utf-8", "surrogatepass")
         else:
-            found.append(byte)
-    return bytes(found)
+            raw.append(byte)
+    return bytes(raw)
 
 
 def byte_origins(part: str, start: int) -> Sequence[int]:
@@ -179,9 +179,9 @@ class Merges:
                 times += 1
             for place in new:
                 if tokens[place] and after[place] != end:
-                    found = rank_of((tokens[place], tokens[after[place]]))
-                    if found is not None:
-                        heappush(waiting, (found, place))
+                    next_rank = rank_of((tokens[place], tokens[after[place]]))
+                    if next_rank is not None:
+                        heappush(waiting, (next_rank, place))
             if steps is not None and times:
                 steps.append(Merge(left, right, rank, times))
         return [token for token in tokens if token]

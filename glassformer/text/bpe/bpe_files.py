@@ -47,12 +47,12 @@ def read_ids(listed: Any, path: Path) -> dict[str, int]:
 
 def read_merges(path: Path) -> list[Pair]:
     """One pair in each line, the most important first."""
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for number, line in enumerate(text_lines(path), start=1):
         if not line.strip() or (number == 1 and line.startswith(HEADER)):
             continue
-        found.append(pair_of(line, f"{path}, line {number}"))
-    return found
+        pairs.append(pair_of(line, f"{path}, line {number}"))
+    return pairs
 
 
 def pair_of(value: Any, where: str) -> Pair:

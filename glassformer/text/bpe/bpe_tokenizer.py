@@ -131,8 +131,8 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
         if name == "unk_token":
             self.__dict__.pop("_engine", None)
 
-    def _plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
-        made = super()._plain(texts, split_special_tokens)
+    def _encode_plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
+        made = super()._encode_plain(texts, split_special_tokens)
         if self._has_every_symbol:
             return made
         unknown = self.unk_token_id
@@ -146,10 +146,10 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
         offsets: Offsets = []
         words: list[int] = []
         for number, (symbols, origins) in enumerate(self._parts(text)):
-            found = self.merges.tokens(symbols)
-            tokens += found
-            offsets += self._offsets_of(found, origins)
-            words += [number] * len(found)
+            part_tokens = self.merges.tokens(symbols)
+            tokens += part_tokens
+            offsets += self._offsets_of(part_tokens, origins)
+            words += [number] * len(part_tokens)
         return Pieces([self._id_or_unknown(token) for token in tokens], (offsets, words), tokens)
 
     def _offsets_of(self, tokens: list[str], origins: Sequence[int]) -> Offsets:

@@ -85,9 +85,9 @@ class ByteLevelTokenizer(BpeTokenizer):
 
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
         """Put tokens together to text; bytes that make no character are treated as `errors` says."""
-        found = bytes_of(tokens)
+        raw = bytes_of(tokens)
         try:
-            return found.decode("utf-8", self.errors)
+            return raw.decode("utf-8", self.errors)
         except UnicodeDecodeError as error:
             raise InputError(
                 f"the tokens make no text: {error.reason} at byte {error.start}; with errors='replace' they would"

@@ -32,7 +32,7 @@ class EngineWithFallback:
     def _engine(self) -> Tokenizer:
         return self._build_engine()
 
-    def _plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
+    def _encode_plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
         fast = [i for i, text in enumerate(texts) if self._engine_agrees(text, split_special_tokens)]
         made: dict[int, Pieces] = {}
         if len(fast) == 1:  # without the cost of spreading one text over threads
@@ -53,11 +53,11 @@ class LowerCasing(SpecialTokens):
     """The part of a tokenizer that lower-cases text before it looks for the tokens that were added to it."""
 
     @property
-    def _lowers(self) -> bool:
+    def _is_lower_casing(self) -> bool:
         return True
 
     def _as_added(self, token: AddedToken) -> AddedToken:
-        if token.special or not self._lowers:
+        if token.special or not self._is_lower_casing:
             return token
         return AddedToken(token.content.lower(), token.single_word, token.lstrip, token.rstrip, True, special=False)
 
@@ -68,15 +68,15 @@ class LowerCasing(SpecialTokens):
             token.content if token.special else token.content.lower(): name
             for name, token in self._added_tokens.items()
         }
-        self._by_lower = names if self._lowers and any(name == name.lower() for name in names) else {}
+        self._by_lower = names if self._is_lower_casing and any(name == name.lower() for name in names) else {}
         self._lower_pattern = any_of(self._by_lower)
 
-    def _stretches(self, text: str) -> list[tuple[int, int, str | None]]:
+    def _split_at_special_tokens(self, text: str) -> list[tuple[int, int, str | None]]:
         if self._lower_pattern is None:
-            return super()._stretches(text)
+            return super()._split_at_special_tokens(text)
         chars: list[str] = []
         origins: list[int] = []
-        for start, end, token in super()._stretches(text):
+        for start, end, token in super()._split_at_special_tokens(text):
             part, places = (text[start:end], range(start, end)) if token else lower(text[start:end], range(start, end))
             chars.append(part)
             origins.extend(places)

@@ -14,12 +14,12 @@ from ..encoding import Pieces
 from .explain_wordpiece import (
     Explanation,
     Stretch,
-    abridged,
     build_explanation,
     printable,
+    quote,
     refuse_other_than_text,
-    shown,
-    wrapped,
+    shorten_list,
+    wrap_lines,
 )
 
 if TYPE_CHECKING:
@@ -45,14 +45,16 @@ class PartSteps:
 
     def lines(self) -> list[str]:
         """The part in lines of a report."""
-        found = wrapped("part     ", shown(self.source))
+        found = wrap_lines("part     ", quote(self.source))
         if self.bytes is not None:
-            found += wrapped("    bytes  ", " ".join(abridged([f"{byte:02X}" for byte in self.bytes], MAX_SHOWN)))
+            found += wrap_lines(
+                "    bytes  ", " ".join(shorten_list([f"{byte:02X}" for byte in self.bytes], MAX_SHOWN))
+            )
         pieces = list(self.symbols)
-        found += wrapped("    start  ", " ".join(abridged(list(map(printable, pieces)), MAX_SHOWN)))
+        found += wrap_lines("    start  ", " ".join(shorten_list(list(map(printable, pieces)), MAX_SHOWN)))
         for number, merge in enumerate(self.merges):
             if len(self.symbols) > MAX_SHOWN and number == MAX_SHOWN:
-                found += wrapped("           ", f"... {len(self.merges) - number} more merges ...")
+                found += wrap_lines("           ", f"... {len(self.merges) - number} more merges ...")
                 break
             shown_merge = f"{printable(merge.left)} + {printable(merge.right)} (rank {merge.rank})"
             if len(self.symbols) <= MAX_SHOWN:
@@ -60,23 +62,23 @@ class PartSteps:
                 shown_merge += f" -> {' '.join(map(printable, pieces))}"
             elif merge.times > 1:
                 shown_merge += f", {merge.times} times"
-            found += wrapped("    merge  ", shown_merge)
+            found += wrap_lines("    merge  ", shown_merge)
         if self.note:
-            found += wrapped("           ", self.note)
+            found += wrap_lines("           ", self.note)
         pairs = list(zip(self.tokens, self.ids, self.offsets, strict=True))
         given = [f"{printable(token)} {index} [{a}:{b}]" for token, index, (a, b) in pairs]
-        return found + wrapped("    gives  ", "  ".join(abridged(given, MAX_SHOWN)))
+        return found + wrap_lines("    gives  ", "  ".join(shorten_list(given, MAX_SHOWN)))
 
 
 def apply_merge(pieces: Sequence[str], merge: Merge) -> list[str]:
     """The pieces after a merge."""
-    found: list[str] = []
+    merged: list[str] = []
     place = 0
     while place < len(pieces):
         both = tuple(pieces[place : place + 2]) == (merge.left, merge.right)
-        found.append("".join(pieces[place : place + 1 + both]))
+        merged.append("".join(pieces[place : place + 1 + both]))
         place += 1 + both
-    return found
+    return merged
 
 
 def explain_bpe(tokenizer: BpeTokenizer, text: str) -> Explanation:
@@ -86,7 +88,7 @@ def explain_bpe(tokenizer: BpeTokenizer, text: str) -> Explanation:
     prefixed = tokenizer._prepared(text)
     added = len(prefixed) - len(text)
     stretches: list[Stretch] = []
-    for start, end, token in tokenizer._stretches(prefixed):
+    for start, end, token in tokenizer._split_at_special_tokens(prefixed):
         span = max(start - added, 0), max(end - added, 0)
         if token is not None:
             stretches.append(Stretch(text[slice(*span)], *span, tokenizer.convert_tokens_to_ids(token)))
@@ -102,7 +104,7 @@ def explain_bpe(tokenizer: BpeTokenizer, text: str) -> Explanation:
 def explain_part(
     tokenizer: BpeTokenizer, prefixed: str, symbols: Sequence[str], origins: Sequence[int], length: int
 ) -> PartSteps:
-    """What happened to one part. `prefixed` is the text with the space that may have been put before it."""
+    """The steps of one part. `prefixed` is the text, perhaps with a space before it."""
     start, end = origins[0], origins[-1] + 1
     added = len(prefixed) - length
     source = prefixed[start:end]

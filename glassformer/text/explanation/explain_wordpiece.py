@@ -32,7 +32,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class WordSteps:
-    """One word: where it stands, what was done to it, and how it was cut."""
+    """One word: its place, the changes of basic tokenization, and its pieces."""
 
     source: str  # as the text has it
     word: str  # as WordPiece gets it
@@ -73,21 +73,21 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and dictionaries, for JSON."""
-        return plain(asdict(self))
+        return to_plain_data(asdict(self))
 
     def __str__(self) -> str:
-        lines = [f"text     {shown(self.text)}"]
+        lines = [f"text     {quote(self.text)}"]
         if len(self.stretches) > 1 or any(part.special_id is not None for part in self.stretches):
-            parts = " | ".join(shown(part.text) for part in self.stretches)
-            lines += wrapped("split    ", parts)
+            parts = " | ".join(quote(part.text) for part in self.stretches)
+            lines += wrap_lines("split    ", parts)
         for part in self.stretches:
             if part.special_id is not None:
                 lines.append(f"special  {part.text} -> {part.special_id}")
             for word in part.words:
                 lines += word.lines()
-        lines += wrapped("tokens   ", " ".join(map(printable, self.tokens)) or "(none)")
-        lines += wrapped("ids      ", " ".join(map(str, self.ids)) or "(none)")
-        lines += wrapped("offsets  ", " ".join(f"{a}-{b}" for a, b in self.offsets) or "(none)")
+        lines += wrap_lines("tokens   ", " ".join(map(printable, self.tokens)) or "(none)")
+        lines += wrap_lines("ids      ", " ".join(map(str, self.ids)) or "(none)")
+        lines += wrap_lines("offsets  ", " ".join(f"{a}-{b}" for a, b in self.offsets) or "(none)")
         return "\n".join(lines)
 
 
@@ -95,7 +95,7 @@ def explain_bert(tokenizer: BertTokenizer, text: str) -> Explanation:
     """Explain BERT's tokenization of a text."""
     refuse_other_than_text(text)
     stretches = []
-    for start, end, token in tokenizer._stretches(text):
+    for start, end, token in tokenizer._split_at_special_tokens(text):
         if token is not None:
             stretches.append(Stretch(text[start:end], start, end, tokenizer.convert_tokens_to_ids(token)))
         else:
@@ -136,7 +136,7 @@ def build_explanation(tokenizer: PreTrainedTokenizer, text: str, stretches: list
 def explain_word(
     tokenizer: BertTokenizer, text: str, base: int, word: Word, before: Word | None, after: list[Word]
 ) -> WordSteps:
-    """What happened to one word. `base` is where its stretch begins in the text."""
+    """The steps of one word. `base` is the start of its stretch in the text."""
     start, end = base + word.start, base + word.end
     limit = base + after[0].start if after else len(text)
     while tokenizer.do_basic_tokenize and end < limit and was_dropped(tokenizer, text[end]):
@@ -171,31 +171,31 @@ def was_dropped(tokenizer: BertTokenizer, char: str) -> bool:
 
 
 def changes(tokenizer: BertTokenizer, source: str, word: Word, before: Word | None, after: list[Word]) -> list[str]:
-    """What basic tokenization did, in words."""
+    """The changes of basic tokenization, in words."""
     if not tokenizer.do_basic_tokenize:
         return []
-    found = []
+    steps = []
     if any(is_removed(char) for char in source):
-        found.append("control characters removed")
+        steps.append("control characters removed")
     if tokenizer.do_lower_case and source.lower() != source:
-        found.append("lower-cased")
+        steps.append("lower-cased")
     decomposed = unicodedata.normalize("NFD", source)
     if tokenizer.basic_tokenizer.strip_accents and not word.is_kept:
         if any(unicodedata.category(char) == "Mn" for char in decomposed):
-            found.append("accents stripped")
+            steps.append("accents stripped")
         elif decomposed != source:
-            found.append("decomposed")
+            steps.append("decomposed")
     if tokenizer.tokenize_chinese_chars and len(word.text) == 1 and is_chinese(source[:1]):
-        found.append("Chinese character, a word of its own")
+        steps.append("Chinese character, a word of its own")
     elif is_punctuation(word.text[0]) and len(word.text) == 1:
-        found.append("punctuation, a word of its own")
+        steps.append("punctuation, a word of its own")
     elif cut_beside(word, before) or (after and cut_beside(after[0], word)):
-        found.append("cut at punctuation")
-    return found
+        steps.append("cut at punctuation")
+    return steps
 
 
 def cut_beside(word: Word, before: Word | None) -> bool:
-    """Whether two words stood together until punctuation divided them."""
+    """Whether two words are adjacent in the text and split at punctuation."""
     return (
         before is not None
         and before.end == word.start
@@ -205,39 +205,39 @@ def cut_beside(word: Word, before: Word | None) -> bool:
 
 def report(word: WordSteps) -> list[str]:
     """One word in lines."""
-    arrow = "" if word.word == word.source else f" -> {shown(word.word)}"
-    lines = wrapped("word     ", f"{shown(word.source)}{arrow}")
+    arrow = "" if word.word == word.source else f" -> {quote(word.word)}"
+    lines = wrap_lines("word     ", f"{quote(word.source)}{arrow}")
     if word.changes:
-        lines += wrapped("           ", "; ".join(word.changes))
+        lines += wrap_lines("           ", "; ".join(word.changes))
     tried: list[str] = []
     for attempt in word.attempts:
         tried.append(f"{printable(attempt.candidate)} {'yes' if attempt.found else 'no'}")
         if attempt.found:
-            lines += wrapped("    try    ", " · ".join(abridged(tried)))
+            lines += wrap_lines("    try    ", " · ".join(shorten_list(tried)))
             tried = []
     if tried:
-        lines += wrapped("    try    ", " · ".join(abridged(tried)))
+        lines += wrap_lines("    try    ", " · ".join(shorten_list(tried)))
     if word.note:
-        lines += wrapped("           ", word.note)
+        lines += wrap_lines("           ", word.note)
     pairs = zip(word.tokens, word.ids, word.offsets, strict=True)
-    found = "  ".join(f"{printable(token)} {index} [{a}:{b}]" for token, index, (a, b) in pairs)
-    return lines + wrapped("    gives  ", found)
+    result = "  ".join(f"{printable(token)} {index} [{a}:{b}]" for token, index, (a, b) in pairs)
+    return lines + wrap_lines("    gives  ", result)
 
 
-def abridged(tried: list[str], most: int = 12) -> list[str]:
+def shorten_list(tried: list[str], most: int = 12) -> list[str]:
     """Long lists of failed attempts, shortened in the middle."""
     if len(tried) <= most:
         return tried
     return [*tried[: most // 2], f"... {len(tried) - most} more no ...", *tried[len(tried) - most // 2 :]]
 
 
-def wrapped(label: str, content: str) -> list[str]:
+def wrap_lines(label: str, content: str) -> list[str]:
     return textwrap.wrap(
         content, WIDTH, initial_indent=label, subsequent_indent=" " * len(label), break_on_hyphens=False
     ) or [label.rstrip()]
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """A text in quotes on one line, shortened if it is long."""
     quoted = printable(repr(text))
     return quoted if len(quoted) <= WIDTH - 10 else quoted[: WIDTH - 14] + "..." + quoted[-1]
@@ -248,7 +248,7 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def plain(value: Any) -> Any:
+def to_plain_data(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: to_plain_data(each) for key, each in value.items()}
+    return [to_plain_data(each) for each in value] if isinstance(value, list | tuple) else value

@@ -126,8 +126,8 @@ def wordpiece(
         show_progress=False,
     )
     trained.train_from_iterator(repeated(counts), trainer)
-    found = trained.get_vocab()
-    merged = sorted(found.keys() - {*first, *kept}, key=found.__getitem__)
+    vocab = trained.get_vocab()
+    merged = sorted(vocab.keys() - {*first, *kept}, key=vocab.__getitem__)
     tokens = dict.fromkeys([*special, *kept, *first[len(special) :], *merged])
     return reading_engine({token: index for index, token in enumerate(tokens)}, basic, special)
 

@@ -37,8 +37,8 @@ def check_resume(recipe: Recipe, steps: int = STEPS) -> ResumeCheck:
         resumed = build_trainer(recipe.in_folder(folder / "resumed", **short))
         resumed.train(resume=folder / "uninterrupted" / f"checkpoint-{steps // 2}")
         differing = differing_weights(reference.model, resumed.model)
-        expected, found = optimizer_tensors(reference.optimizer), optimizer_tensors(resumed.optimizer)
-        differing += [f"optimizer's {name}" for name in expected if not expected[name].equal(found[name])]
+        expected, actual = optimizer_tensors(reference.optimizer), optimizer_tensors(resumed.optimizer)
+        differing += [f"optimizer's {name}" for name in expected if not expected[name].equal(actual[name])]
         gathered = process_group.gather(differing)  # also waits until all ranks are done with the folder
         names = dict.fromkeys(name for each in gathered for name in each)
         return ResumeCheck(steps, steps // 2, len(reference.model.state_dict()) + len(expected), list(names))

@@ -43,7 +43,7 @@ from ...errors import ConfigError, InputError, meant_by
 from ...registry import ARCHITECTURES
 from ...tasks.task_options import check_at_least
 from ...tasks.task_registry import full_name
-from ...text.base.encoding_options import between, check_whole_number, one_of
+from ...text.base.encoding_options import check_choice, check_range, check_whole_number
 from ..train_settings import TrainSettings
 from .recipe_text import parse_value
 
@@ -189,7 +189,7 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     require_text("train.output_dir", sections["train"].get("output_dir"), "the folder to write", where)
     for name in ("train", "eval"):
         check_source(name, sections["data"].get(name), where)
-    one_of("from_scratch", values.get("from_scratch", False), (True, False))
+    check_choice("from_scratch", values.get("from_scratch", False), (True, False))
     if (values.get("from_scratch") or is_new(model)) and "lora" in values:
         option = model if is_new(model) else "from_scratch"
         raise ConfigError(f"{where}: an adapter needs trained weights; give {option} or [lora], not both")
@@ -256,7 +256,7 @@ def check_data(data: DataSettings, where: str) -> None:
     """Raise for invalid or contradictory settings of the rows."""
     check_whole_number("data.limit", data.limit, 1)
     check_whole_number("data.eval_limit", data.eval_limit, 1)
-    one_of("data.streaming", data.streaming, (True, False))
+    check_choice("data.streaming", data.streaming, (True, False))
     check_at_least("data.buffer", data.buffer, 1)
     if not isinstance(data.columns, Mapping | None):
         expected = "maps names that the task reads to columns of the file: data.columns.text=sentence"
@@ -266,7 +266,7 @@ def check_data(data: DataSettings, where: str) -> None:
         raise ConfigError(f"{where}: give data.{given[0]} or data.{given[1]}, not both")
     for name in ("eval_fraction", "eval_tail"):
         if getattr(data, name) is not None:
-            between(f"data.{name}", getattr(data, name), 0.0, 1.0)
+            check_range(f"data.{name}", getattr(data, name), 0.0, 1.0)
     other = next((name for name in ("limit", "eval_fraction", "eval_tail") if getattr(data, name) is not None), None)
     if data.streaming and other:
         raise ConfigError(f"{where}: data.{other} needs all rows at once, which data.streaming never has")
@@ -281,14 +281,14 @@ def make_optional_sections(values: Mapping[str, Mapping[str, Any]], where: str) 
     from ...models.lora import LoraConfig
     from ..distill import DistillSettings
 
-    found = {}
+    tables = {}
     for name, section in values.items():
         kind: Any = {"lora": LoraConfig, "distill": DistillSettings}[name]
         refuse(section, kind, f"{where}: [{name}]")
         if name == "distill" and "teacher" not in section:
             raise ConfigError(f"{where} needs distill.teacher, a folder or a hub name")
-        found[name] = kind(**section)
-    return found
+        tables[name] = kind(**section)
+    return tables
 
 
 def is_new(name: Any) -> bool:

@@ -128,10 +128,10 @@ class Comparison:
     @property
     def by_length(self) -> dict[str, list[str]]:
         """The metrics by length of the text: a metric -> its ranges of lengths, from short to long."""
-        found: dict[str, list[str]] = {}
+        differences: dict[str, list[str]] = {}
         for match in filter(None, map(LENGTH_METRIC.fullmatch, self.metrics)):
-            found.setdefault(match[1], []).append(match[2])
-        return found
+            differences.setdefault(match[1], []).append(match[2])
+        return differences
 
     @property
     def main_metric(self) -> str:
@@ -145,7 +145,7 @@ class Comparison:
         return Spread(tuple(a - b for a, b in zip(values, baseline, strict=True)))
 
     def to_dict(self) -> dict[str, Any]:
-        found = [
+        listed = [
             {
                 "name": outcome.name,
                 "metrics": {name: spread.to_dict() for name, spread in outcome.metrics.items()},
@@ -155,7 +155,7 @@ class Comparison:
             }
             for outcome in self.outcomes
         ]
-        return {"seeds": list(self.seeds), "outcomes": found}
+        return {"seeds": list(self.seeds), "outcomes": listed}
 
 
 class Stopped(Exception):

@@ -123,15 +123,15 @@ def differences(comparison: Comparison) -> str:
 def costs(comparison: Comparison) -> str:
     rows = []
     for outcome in comparison.outcomes:
-        found = {name: spread.mean for name, spread in outcome.costs.items()}
+        means = {name: spread.mean for name, spread in outcome.costs.items()}
         rows.append(
             (
                 *comparison.cells(outcome),
-                duration(found["seconds"]),
-                f"{found['step']:,.0f}",
-                f"{found['tokens']:,.0f}",
-                f"{found['parameters']:,.0f}",
-                f"{found['trained_parameters']:,.0f}",
+                duration(means["seconds"]),
+                f"{means['step']:,.0f}",
+                f"{means['tokens']:,.0f}",
+                f"{means['parameters']:,.0f}",
+                f"{means['trained_parameters']:,.0f}",
             )
         )
     return table((*comparison.headings, "time", "steps", "tokens", "parameters", "of these trained"), rows)

@@ -149,7 +149,7 @@ def test_long_sources_are_refused_or_truncated_with_a_report(task, tokenizer):
     assert cut[0].labels["labels"][-1] == 3
 
 
-def test_nothing_is_said_of_what_fills_a_batch(task, caplog):
+def test_padding_rows_of_a_batch_are_not_reported(task, caplog):
     task.model.config.pad_token_id = task.model.generation_config.pad_token_id = None
     with caplog.at_level(logging.WARNING, "glassformer"):
         glassformer.Pipeline(task)(["a b c", "h"], max_new_tokens=3)

@@ -183,7 +183,7 @@ def test_what_is_saved_both_read(make, library, tmp_path):
     assert ours.similarity_fn_name == theirs.similarity_fn_name == "dot"
 
 
-def test_a_plain_checkpoint_is_pooled_by_the_mean_and_that_is_said(checkpoint, library, caplog):
+def test_a_plain_checkpoint_is_pooled_by_the_mean_and_reported(checkpoint, library, caplog):
     folder = checkpoint(glassformer.BertModel)
     with caplog.at_level(logging.WARNING, "glassformer"):
         encoder = SentenceEncoder.from_pretrained(folder)

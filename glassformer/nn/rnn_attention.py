@@ -1,4 +1,4 @@
-"""The attentions that came before the Transformer: a decoder's state looks at all states of the encoder."""
+"""Attention of recurrent decoders (Bahdanau, Luong): a decoder's state attends to all states of the encoder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ConfigError, nearest
-from .mask import hide
+from .mask import mask_to_bias
 
 METHODS = ("dot", "general", "concat")
 
@@ -26,7 +26,7 @@ class BahdanauAttention(nn.Module):
         self.v = nn.Linear(hidden_size, 1)
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """What all queries need of the keys: B T C"""
+        """The part of the score that depends on the keys only: B T C"""
         return self.W_h(keys)
 
     def score(self, query: Tensor, prepared: Tensor) -> Tensor:
@@ -36,9 +36,8 @@ class BahdanauAttention(nn.Module):
     def forward(
         self, query: Tensor, keys: Tensor, values: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """B C, B T C -> the context B C and the weights B T 1; `mask` (B T) is 0 where a key is hidden."""
-        scores = self.score(query, self.prepare(keys))
-        context, weights = look(scores, keys if values is None else values, hidden_by(mask, scores))
+        """B C, B T C -> the context B C and the weights B T 1; `mask` (B T) is 0 where a key is masked."""
+        context, weights = weighted_sum(self.score(query, self.prepare(keys)), keys if values is None else values, mask)
         return context, weights.transpose(1, 2)
 
 
@@ -63,7 +62,7 @@ class LuongAttention(nn.Module):
             self.v = nn.Linear(hidden_size, 1)
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """What all queries need of the keys: themselves."""
+        """The part of the score that depends on the keys only: the keys themselves."""
         return keys
 
     def score(self, query: Tensor, prepared: Tensor) -> Tensor:
@@ -71,24 +70,23 @@ class LuongAttention(nn.Module):
         if self.method == "concat":
             pairs = torch.cat((query[:, None].expand_as(prepared), prepared), dim=-1)  # B T 2C
             return self.v(torch.tanh(self.W(pairs))).transpose(1, 2)
-        asked = self.W(query) if self.method == "general" else query
-        return asked[:, None] @ prepared.transpose(1, 2)
+        query = self.W(query) if self.method == "general" else query
+        return query[:, None] @ prepared.transpose(1, 2)
 
     def forward(
         self, query: Tensor, keys: Tensor, values: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """B C, B T C -> the context B C and the weights B T; `mask` (B T) is 0 where a key is hidden."""
-        scores = self.score(query, self.prepare(keys))
-        context, weights = look(scores, keys if values is None else values, hidden_by(mask, scores))
+        """B C, B T C -> the context B C and the weights B T; `mask` (B T) is 0 where a key is masked."""
+        context, weights = weighted_sum(self.score(query, self.prepare(keys)), keys if values is None else values, mask)
         return context, weights[:, 0]
 
 
-def look(scores: Tensor, values: Tensor, hidden: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """B 1 T, B T C, and what is added to scores that do not count -> the context B C and the weights B 1 T."""
-    weights = (scores if hidden is None else scores + hidden).softmax(-1)
+def weighted_sum(scores: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """B 1 T, B T C and a mask B T -> the context B C and the weights B 1 T."""
+    return apply_scores(scores if mask is None else scores + mask_to_bias(mask[:, None], scores.dtype), values)
+
+
+def apply_scores(scores: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """B 1 T, B T C -> the context B C and the weights B 1 T."""
+    weights = scores.softmax(-1)
     return (weights @ values)[:, 0], weights
-
-
-def hidden_by(mask: Tensor | None, scores: Tensor) -> Tensor | None:
-    """What is added to scores B 1 T, where `mask` (B T) is 0."""
-    return None if mask is None else hide(mask[:, None] == 0, scores.dtype)
