@@ -261,7 +261,7 @@ def test_a_loss_that_is_not_finite_names_step_and_row(tmp_path):
     [
         (lambda: Trainer(model=1, args=2, train_dataset=3), "Trainer has no argument 'model': pass a task"),
         (lambda: TrainSettings(output_dir="r", lerning_rate=3), "TrainSettings has .* did you mean 'learning_rate'"),
-        (lambda: TrainSettings(output_dir="r", evaluation_strategy="epoch"), "'evaluation_strategy': eval_steps tells"),
+        (lambda: TrainSettings(output_dir="r", evaluation_strategy="epoch"), "'evaluation_strategy': eval_steps sets"),
     ],
 )
 def test_names_of_other_libraries_name_their_replacement(make, message):
