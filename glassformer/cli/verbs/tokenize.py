@@ -114,7 +114,7 @@ def print_explanation(
     tokenizer: PreTrainedTokenizer, texts: tuple[str, ...], as_json: bool, indent: int | None = 2
 ) -> None:
     """The steps of each text, then what the model reads: their tokens between the special ones."""
-    from ...text.explanation.explain_wordpiece import printable, wrapped
+    from ...text.explanation.explain_wordpiece import printable, wrap_lines
 
     explanations, values = [tokenizer.explain(text) for text in texts], encoded(tokenizer, texts)
     read = {name: values[name] for name in ("tokens", "ids", "token_type_ids")}
@@ -126,8 +126,8 @@ def print_explanation(
         )
         print_json({**steps, "input": read}, indent)
         return
-    lines = [*map(str, explanations), *wrapped("input    ", " ".join(map(printable, read["tokens"])) or "(none)")]
-    lines += wrapped("ids      ", " ".join(map(str, read["ids"])) or "(none)")
+    lines = [*map(str, explanations), *wrap_lines("input    ", " ".join(map(printable, read["tokens"])) or "(none)")]
+    lines += wrap_lines("ids      ", " ".join(map(str, read["ids"])) or "(none)")
     if len(texts) == 2:
-        lines += wrapped("segments ", " ".join(map(str, read["token_type_ids"])))
+        lines += wrap_lines("segments ", " ".join(map(str, read["token_type_ids"])))
     print(*lines, sep="\n")

@@ -86,10 +86,10 @@ def by_gradient(task: Task, rows: Sequence[Any]) -> dict[Head, float]:
     for step in batches.plan(0):
         for numbers in step:
             batch = batches.collate(numbers)
-            factors = torch.ones(len(heads), device=task.model.device, requires_grad=True)
-            plan = head_factors(heads, factors)
-            with eval_mode(task.trainable), torch.enable_grad(), patched(task.model, **plan):
-                loss = task.loss(task.trainable, batch.to(task.model.device), reduction="sum")
+            with eval_mode(task.trainable), torch.enable_grad():
+                factors = torch.ones(len(heads), device=task.model.device, requires_grad=True)
+                with patched(task.model, **head_factors(heads, factors)):
+                    loss = task.loss(task.trainable, batch.to(task.model.device), reduction="sum")
             (gradient,) = torch.autograd.grad(loss, factors)
             total += gradient.abs().double().cpu()
             targets += batch.targets_count
