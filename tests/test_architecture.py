@@ -101,7 +101,7 @@ def test_excerpts_are_the_code(path, text):
 
 
 def test_the_picture_has_every_folder():
-    from scripts.architecture_picture import FOLDERS, all_imports
+    from scripts.draw_architecture import FOLDERS, all_imports
 
     assert [*FOLDERS] == [name for name in ORDER if name != "transformers_neuron_view"]
     assert ("tasks", "models") in all_imports()

@@ -1,6 +1,6 @@
 """Draw docs/pictures/architecture.png: the folders of the package, what each makes of what, and who imports whom.
 
-    python scripts/architecture_picture.py
+    python scripts/draw_architecture.py
 
 The marks are the imports that are in the code at this moment. Needs matplotlib.
 """
