@@ -181,6 +181,11 @@ class PretrainedIO(nn.Module, metaclass=ModelType):
         heads = [part for part in self.optional_parts() if not f"{part}.".startswith(self.keymap.prefix)]
         self._made = remember_made(self, [] if self.base_model is self else heads, self.base_model_prefix)
 
+    def remember_new_part(self, part: str) -> None:
+        """Remember the weights of a part that was added to the model just now."""
+        self._initialised |= remember(self, [part])
+        self.load_report.initialised.append(part)
+
     def adopt_untrained(self, saved: str) -> None:
         """Remember which parts were drawn at random: now, or before they were saved."""
         drawn, prefix, before = self.load_report.initialised, self.keymap.prefix, saved.split(", ")
