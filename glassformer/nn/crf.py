@@ -97,20 +97,25 @@ class Chains:
         return values.new_zeros(self.count).index_copy(0, self.order, values)
 
 
-def forward_scores(steps: Sequence[Tensor], scores: PathScores) -> list[Tensor]:
-    """For each step, the logarithm of the sum over all paths up to every label there: each k L."""
+def forward_scores(steps: Sequence[Tensor], scores: PathScores, relative: bool = False) -> list[Tensor]:
+    """For each step, the logarithm of the sum over all paths up to every label there: each k L.
+
+    `relative` ones are probabilities of the labels, so that nothing grows with the length.
+    """
     alphas = [scores.start + steps[0]]
     for step in steps[1:]:
         before = alphas[-1][: len(step)]
+        before = before.log_softmax(1) if relative else before
         alphas.append((before[:, :, None] + scores.transitions).logsumexp(1) + step)
     return alphas
 
 
 def backward_scores(steps: Sequence[Tensor], scores: PathScores) -> list[Tensor]:
-    """For each step, the logarithm of the sum over all continuations after every label there: each k L."""
+    """For each step, the logarithm of the sum over all continuations after every label, less a constant: each k L."""
     betas = [scores.end.expand(len(steps[-1]), -1)]
     for step, after in zip(reversed(steps[:-1]), reversed(steps[1:]), strict=True):
-        continued = (scores.transitions + (after + betas[-1])[:, None, :]).logsumexp(2)
+        following = (after + betas[-1]).log_softmax(1)
+        continued = (scores.transitions + following[:, None, :]).logsumexp(2)
         betas.append(torch.cat((continued, scores.end.expand(len(step) - len(after), -1))))
     return betas[::-1]
 
@@ -129,18 +134,14 @@ def log_partition(emissions: Tensor, chains: Chains, scores: PathScores) -> Tens
     return chains.each((last_of(alphas) + scores.end).logsumexp(1))
 
 
-def path_score(emissions: Tensor, labels: Tensor, chains: Chains, scores: PathScores) -> Tensor:
-    """The score of one path of each chain: N L and N -> K."""
-    if not chains.sizes:
-        return emissions.new_zeros(chains.count)
-    steps = chains.steps(labels)
-    total = chains.steps(emissions.gather(1, labels[:, None])[:, 0])
-    found = scores.start[steps[0]] + total[0]
-    found_at = [found]
-    for label, before, emission in zip(steps[1:], steps, total[1:], strict=False):
-        found = found[: len(label)] + scores.transitions[before[: len(label)], label] + emission
-        found_at.append(found)
-    return chains.each(last_of(found_at) + scores.end[last_of(steps)])
+def transition_parts(labels: Tensor, lengths: Sequence[int], scores: PathScores) -> Tensor:
+    """What the way into each position, and out of the last one, adds to the score of a path: N -> N."""
+    rows = torch.arange(len(labels), device=labels.device)
+    sizes = torch.tensor([length for length in lengths if length], device=labels.device, dtype=torch.long)
+    lasts = sizes.cumsum(0) - 1
+    is_last, is_first = torch.isin(rows, lasts), torch.isin(rows, lasts + 1 - sizes)
+    into = torch.where(is_first, scores.start[labels], scores.transitions[labels.roll(1), labels])
+    return torch.where(is_last, into + scores.end[labels], into)
 
 
 def crf_losses(
@@ -154,7 +155,10 @@ def crf_losses(
     emissions = emissions.to(torch.promote_types(emissions.dtype, torch.float32))
     chains, free = Chains(lengths, emissions.device), scores.to(emissions)
     constrained = free.within(allowed)
-    losses = log_partition(emissions, chains, constrained) - path_score(emissions, labels, chains, constrained)
+    # All paths are scored relative to this one, so that a small loss is not the difference of two large numbers.
+    relative = emissions - emissions.gather(1, labels[:, None])
+    relative = relative - transition_parts(labels, lengths, constrained)[:, None]
+    losses = log_partition(relative, chains, constrained)
     broken = losses.detach() > -FORBIDDEN / 2  # K
     if allowed is None or not broken.any():
         return losses
@@ -171,7 +175,9 @@ def best_paths(emissions: Tensor, lengths: Sequence[int], scores: PathScores) ->
     scores, (first, *others) = scores.to(emissions), chains.steps(emissions)
     best, origins = [scores.start + first], []
     for step in others:
-        reached, origin = (best[-1][: len(step), :, None] + scores.transitions).max(1)
+        before = best[-1][: len(step)]
+        before = before - before.amax(1, keepdim=True)  # what all paths share would only be rounded
+        reached, origin = (before[:, :, None] + scores.transitions).max(1)
         best.append(reached + step)
         origins.append(origin)  # k L: the label before each label
     path = [(best[-1] + scores.end).argmax(1)]
@@ -187,5 +193,5 @@ def marginals(emissions: Tensor, lengths: Sequence[int], scores: PathScores) -> 
     if not chains.sizes:
         return emissions
     steps, scores = chains.steps(emissions), scores.to(emissions)
-    pairs = zip(forward_scores(steps, scores), backward_scores(steps, scores), strict=True)
+    pairs = zip(forward_scores(steps, scores, relative=True), backward_scores(steps, scores), strict=True)
     return chains.stream([alpha + beta for alpha, beta in pairs]).softmax(1)
