@@ -11,7 +11,7 @@ import torch
 import glassformer
 from glassformer import InputError, TokenClassification, pipeline
 from glassformer.models.tag_schemes import first_break
-from glassformer.nn.crf import best_paths, marginals
+from glassformer.nn.crf import best_paths, crf_losses, marginals
 from glassformer.tasks.inference import answers
 from glassformer.train.distill import Distillation, DistillSettings
 from glassformer.train.evaluation import evaluate
@@ -68,6 +68,16 @@ def test_the_loss_of_a_batch_is_that_of_its_rows(folder):
     one_window = task.collate([example for row in short for example in task.encode(task.read(row))])
     expected = task.model(**one_window.inputs, **one_window.labels).loss
     torch.testing.assert_close(task.loss(task.model, one_window, reduction="mean"), expected)
+
+
+def test_the_windows_of_a_row_are_one_chain_of_the_loss(folder):
+    task = TokenClassification.from_pretrained(folder)
+    batch = task.collate(task.encode(task.read(ROWS[3])))
+    counted = batch.labels["labels"] != -100
+    logits, labels = task.model(**batch.inputs).logits[counted], batch.labels["labels"][counted]
+    assert len(batch.examples) == 2 and len(labels) == len(ROWS[3]["tags"])
+    (expected,) = crf_losses(logits, labels, [len(labels)], task.model.path_scores(), task.allowed_paths)
+    torch.testing.assert_close(task.loss(task.model, batch), expected)
 
 
 def test_the_loss_is_the_probability_of_the_tags_among_all_allowed(folder):
