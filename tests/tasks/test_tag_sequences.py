@@ -75,7 +75,7 @@ def test_the_windows_of_a_row_are_one_chain_of_the_loss(folder):
     batch = task.collate(task.encode(task.read(ROWS[3])))
     counted = batch.labels["labels"] != -100
     logits, labels = task.model(**batch.inputs).logits[counted], batch.labels["labels"][counted]
-    assert len(batch.examples) == 2 and len(labels) == len(ROWS[3]["tags"])
+    assert len(batch.examples) == 3 and len(labels) == len(ROWS[3]["tags"])
     (expected,) = crf_losses(logits, labels, [len(labels)], task.model.path_scores(), task.allowed_paths)
     torch.testing.assert_close(task.loss(task.model, batch), expected)
 
