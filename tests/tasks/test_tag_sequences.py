@@ -10,6 +10,7 @@ import torch
 
 import glassformer
 from glassformer import InputError, TokenClassification, pipeline
+from glassformer.explain.subject import Subject
 from glassformer.models.tag_schemes import first_break
 from glassformer.nn.crf import best_paths, crf_losses, marginals
 from glassformer.tasks.inference import answers
@@ -257,6 +258,13 @@ def test_transformers_reads_the_folder_as_a_plain_classifier(folder):
     assert [(each["entity_group"], each["start"]) for each in ours] == [
         (each["entity_group"], each["start"]) for each in reference
     ]
+
+
+def test_pages_say_that_they_show_single_tokens(folder, plain, caplog):
+    Subject.load(plain)
+    assert "conditional random field" not in caplog.text
+    Subject.load(folder)
+    assert "the scores of each token before it is applied" in caplog.text
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
