@@ -59,9 +59,7 @@ class Subject:
         if self.is_recurrent and model.decoder.attention is None:
             raise InputError(f"this {type(model).__name__} never looks at the source: it has no attention to show")
         if model.config.crf is not None and self.kind == "tag":
-            warning = (
-                "%s has a conditional random field: what is shown are the scores of each token before it is applied"
-            )
+            warning = "%s has a conditional random field: the scores shown are those of each token before it is applied"
             log.warning(warning, self.name)
 
     @classmethod

@@ -264,7 +264,7 @@ def test_pages_say_that_they_show_single_tokens(folder, plain, caplog):
     Subject.load(plain)
     assert "conditional random field" not in caplog.text
     Subject.load(folder)
-    assert "the scores of each token before it is applied" in caplog.text
+    assert "the scores shown are those of each token before it is applied" in caplog.text
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
