@@ -112,6 +112,15 @@ def check_label_ids(name: str, value: Any) -> dict[str, int] | None:
         raise ConfigError(f"{name} must map names to integers, got {value!r}") from None
 
 
+def check_crf(name: str, value: Any) -> str | None:
+    """The kind of conditional random field: True is "constrained", False none."""
+    if value is None or isinstance(value, bool):
+        return "constrained" if value else None
+    if value not in ("constrained", "unconstrained"):
+        raise ConfigError(f"{name} must be true, false, 'constrained' or 'unconstrained', got {value!r}")
+    return value
+
+
 def check_pruned_heads(name: str, value: Any) -> dict[int, list[int]]:
     try:
         return {int(layer): sorted({int(head) for head in heads}) for layer, heads in (value or {}).items()}

@@ -15,6 +15,7 @@ from ..errors import ArgumentError, ConfigError, nearest
 from .config_fields import (
     accepts_none,
     boolean,
+    check_crf,
     check_label_ids,
     check_labels,
     check_of,
@@ -81,6 +82,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     problem_type: str | None = choice(
         None, (None, "regression", "single_label_classification", "multi_label_classification")
     )
+    crf: str | None = checked(None, check_crf)  # of a token classifier: "constrained" by the scheme of its tags, or not
     pruned_heads: dict[int, list[int]] = field(default_factory=dict, metadata={"check": check_pruned_heads})
     pruned_cross_heads: dict[int, list[int]] = field(default_factory=dict, metadata={"check": check_pruned_heads})
     tie_word_embeddings: bool = boolean(True)

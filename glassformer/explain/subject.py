@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,8 @@ from .addressing import CROSS, attention_of, heads_of, slots_of
 from .capture import observe
 from .reading import Part, Reading, Side, readable_tokens, side_of
 
+log = logging.getLogger("glassformer")
+
 MAX_TARGET = 64  # tokens that an encoder-decoder generates when no target is given
 
 
@@ -60,6 +63,9 @@ class Subject:
         self.name = name or model.config.name_or_path or type(model).__name__
         if self.is_recurrent and model.decoder.attention is None:
             raise InputError(f"this {type(model).__name__} never looks at the source: it has no attention to show")
+        if model.config.crf is not None and self.kind == "tag":
+            warning = "%s has a conditional random field: the scores shown are those of each token before it is applied"
+            log.warning(warning, self.name)
 
     @classmethod
     def load(cls, name: str | Path) -> Subject:

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..nn.crf import AllowedPaths, ConditionalRandomField, PathScores, crf_losses
 from ..nn.linear import Linear
-from ..nn.loss import IGNORED, label_loss, span_loss, text_loss
+from ..nn.loss import IGNORED, check_label_range, label_loss, span_loss, text_loss
 from ..nn.mask import check_tensor
 from .base import PreTrainedModel
 from .outputs import (
@@ -30,6 +31,7 @@ from .outputs import (
     TokenClassifierOutput,
 )
 from .signature import OUTPUTS, SOURCE, TEXT, takes
+from .tag_schemes import allowed_paths
 
 log = logging.getLogger("glassformer")
 
@@ -216,13 +218,60 @@ class ForSequenceClassification(Classifier):
 
 
 class ForTokenClassification(Classifier):
-    """A label for each token."""
+    """A label for each token; with `config.crf`, labels are judged together by a conditional random field.
+
+    Its chain is made of the positions that have a label, so of the first tokens of words; the logits are its emissions.
+    """
 
     output_class = TokenClassifierOutput
+    crf: ConditionalRandomField | None
+
+    def post_init(self) -> None:
+        self.crf = None if self.config.crf is None else ConditionalRandomField(self.config.num_labels)
+        super().post_init()
 
     def loss_and_logits(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
         scores, logits = score_tokens(lambda rows: self.classifier(self.dropout(rows)), body)  # N L, B T L
-        return None if labels is None else label_loss(scores, pack_labels(labels, body)), logits
+        if labels is None:
+            return None, logits
+        packed = pack_labels(labels, body)
+        return label_loss(scores, packed) if self.crf is None else self.chain_loss(scores, packed, body), logits
+
+    def chain_loss(self, scores: Tensor, labels: Tensor, body: BodyOutput) -> Tensor:
+        """The negative log-likelihood of the labels of each sequence, as a mean over labels: N L and N -> a number."""
+        check_label_range(labels, self.config.num_labels)
+        counted = labels != IGNORED
+        sizes = [run.length for run in body.layout.runs for _ in run.members]
+        lengths = [int(each.sum()) for each in counted.split(sizes)]
+        losses = crf_losses(scores[counted], labels[counted].long(), lengths, self.path_scores(), self.allowed_paths())
+        return losses.sum() / counted.sum()
+
+    def path_scores(self) -> PathScores:
+        """What the conditional random field adds to the emissions."""
+        if self.crf is None:
+            raise InputError(f"this {type(self).__name__} has no conditional random field: config.crf is None")
+        return self.crf()
+
+    def allowed_paths(self) -> AllowedPaths | None:
+        """What paths may do where they are constrained; None if all is allowed."""
+        if self.config.crf != "constrained":
+            return None
+        return allowed_paths(tuple(self.config.id2label[i] for i in range(self.config.num_labels)))
+
+    def add_crf(self, kind: str | bool = True) -> None:
+        """Give a model an untrained conditional random field: "constrained" by the scheme of the tags (True), or not.
+
+        >>> model = BertForTokenClassification.from_pretrained("./bert-base-chinese/")      # doctest: +SKIP
+        >>> model.add_crf()                                                                 # doctest: +SKIP
+        """
+        if self.crf is not None:
+            raise InputError(f"this {type(self).__name__} has a conditional random field already")
+        if self.adapter is not None:
+            raise InputError("the model has an adapter, which could not save a conditional random field: add it before")
+        self.config.crf = kind
+        if self.config.crf is not None:
+            self.crf = ConditionalRandomField(self.config.num_labels).to(self.device, self.dtype)
+            self.record_new_part("crf")
 
 
 class ForMultipleChoice(HeadModel):

@@ -181,6 +181,11 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         heads = [part for part in self.optional_parts() if not f"{part}.".startswith(self.keymap.prefix)]
         self._constructed = sample_new_model(self, [] if self.base_model is self else heads, self.base_model_prefix)
 
+    def record_new_part(self, part: str) -> None:
+        """Record the weights of a part that was just added to the model."""
+        self._initialised |= sample_parts(self, [part])
+        self.load_report.initialised.append(part)
+
     def record_untrained(self, saved: str) -> None:
         """Record which parts are randomly initialised: by this load, or before they were saved."""
         parts, prefix, before = self.load_report.initialised, self.keymap.prefix, saved.split(", ")

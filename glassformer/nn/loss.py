@@ -29,10 +29,15 @@ def label_loss(logits: Tensor, labels: Tensor) -> Tensor:
     labels = labels.reshape(-1).long()
     if labels.numel() * classes != logits.numel():
         raise InputError(f"{logits.numel() // classes} labels are needed, got {labels.numel()}")
+    check_label_range(labels, classes)
+    return F.cross_entropy(logits.reshape(-1, classes), labels, ignore_index=IGNORED)
+
+
+def check_label_range(labels: Tensor, classes: int) -> None:
+    """Raise for a label, of N, that is none of the classes."""
     wrong = ((labels != IGNORED) & ((labels < 0) | (labels >= classes))).nonzero()
     if len(wrong):
         raise InputError(f"label {int(labels[wrong[0]])} at place {int(wrong[0])} is not between 0 and {classes - 1}")
-    return F.cross_entropy(logits.reshape(-1, classes), labels, ignore_index=IGNORED)
 
 
 def sampled_softmax_loss(rows: Tensor, scorer: nn.Linear, labels: Tensor, count: int) -> Tensor:

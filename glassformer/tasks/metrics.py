@@ -8,6 +8,8 @@ import string
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
+from ..models.tag_schemes import ENDS, STARTS, split_tag
+
 Entity = tuple[str, int, int]  # tag, first and last word
 
 
@@ -105,21 +107,6 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 # --- entities ---------------------------------------------------------------------------------------------------------
-
-STARTS, ENDS = "BSU", "ESLU"  # tag prefixes that begin an entity, and those that end one
-LETTERS = {*STARTS, *ENDS, *"IM"}
-
-
-def split_tag(tag: str) -> tuple[str, str]:
-    """The prefix and the type of a tag; one without a prefix continues the tag before it.
-
-    If there is only one type of entity, tags may consist of the prefix alone.
-
-    >>> split_tag("B-PER"), split_tag("E-LOC"), split_tag("B"), split_tag("NOUN")
-    (('B', 'PER'), ('E', 'LOC'), ('B', ''), ('I', 'NOUN'))
-    """
-    letter, _, name = tag.partition("-")
-    return (letter, name) if letter in LETTERS else ("I", tag)
 
 
 def begins(tag: str, before: str | None) -> bool:

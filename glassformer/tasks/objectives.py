@@ -52,6 +52,11 @@ class Objectives:
     generates: ClassVar[bool] = False  # predictions come from `generate`, and need a second run beside the loss
 
     @property
+    def title(self) -> str:
+        """What messages about its objective call the task."""
+        return self.name
+
+    @property
     def supports_label_smoothing(self) -> bool:
         """Whether the loss uses `label_smoothing`."""
         return False

@@ -17,8 +17,8 @@ from ..text.base.text_inputs import describe
 from .batch import Batch, Example
 from .inputs import Columns, Row
 from .metrics import begins, entity_scores, split_tag
+from .tag_sequences import KINDS, TagScores, TagSequences, logits_of, positions_of_words
 from .task_options import TextOptions, check_bool
-from .text_task import TextTask
 
 STRATEGIES = ("none", "simple", "first", "average", "max")
 OUTSIDE = "O"
@@ -31,11 +31,15 @@ class TokenClassificationOptions(TextOptions):
     stride: int | None = None  # the overlap of windows in tokens; None for a quarter of a window
     is_split_into_words: bool = False  # a list of texts is one row, given as its words
     delimiter: str | None = None  # joins such words to the text that offsets refer to; None is a space
+    crf: bool | str | None = None  # where a model is loaded: give it a conditional random field; None keeps what it has
+    constrained_decoding: bool = False  # only sequences of tags that their scheme allows, also without a CRF
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("aggregation_strategy", self.aggregation_strategy, STRATEGIES)
         check_bool("is_split_into_words", self.is_split_into_words)
+        check_bool("constrained_decoding", self.constrained_decoding)
+        check_choice("crf", self.crf, KINDS)
         if self.stride is not None:
             check_whole_number("stride", self.stride, 0)
         if isinstance(self.ignore_labels, str) or not isinstance(self.ignore_labels, Sequence):
@@ -53,7 +57,7 @@ class Token(NamedTuple):
     number: int  # the index of its word
 
 
-class TokenClassification(TextTask):
+class TokenClassification(TagSequences):
     """Label tokens, for example with named entities or parts of speech.
 
     >>> pipe = pipeline("ner", model="./ner/", aggregation_strategy="simple")         # doctest: +SKIP
@@ -67,7 +71,6 @@ class TokenClassification(TextTask):
     columns = Columns(("text",), ("tokens",), ("tags",), lists=("tokens",))
     predicts_from_encoding = True
     Options = TokenClassificationOptions
-    supports_label_smoothing = supports_class_weights = supports_distillation = True
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -130,21 +133,45 @@ class TokenClassification(TextTask):
 
     # --- tensors to answers ------------------------------------------------------------------------------------
 
-    def split(self, outputs: Tensor, batch: Batch) -> list[Tensor]:
-        return batch.unpad(outputs.float())  # each T L
-
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> list[dict[str, Any]]:
         text, starts = self.join_words(row)
-        all_entities = []
+        if self.decodes_together:
+            return self.answer_together(row, examples, outputs)
+        found = []
         for example, logits in zip(examples, outputs, strict=True):
             entities = self.entities(list(self.tokens(example, logits.softmax(-1), text, starts)))
             window = {"window": example.window} if len(examples) > 1 else {}
-            all_entities += [
-                {**entity, **window}
-                for entity in entities
-                if entity.get("entity", entity.get("entity_group")) not in self.options.ignore_labels
-            ]
-        return without_overlaps(all_entities) if len(examples) > 1 else all_entities
+            found += [{**entity, **window} for entity in entities if not self.is_ignored(entity)]
+        return without_overlaps(found) if len(examples) > 1 else found
+
+    def answer_together(
+        self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor | TagScores]
+    ) -> list[dict[str, Any]]:
+        """The same for tags that are decoded together: one for each word, with its marginal probability as score."""
+        text, starts = self.join_words(row)
+        names, places = self.tags, positions_of_words(examples)
+        best, probabilities = self.decode(examples, outputs, max(places, default=-1) + 1)
+        tokens = {
+            token.index: token
+            for example, output in zip(examples, outputs, strict=True)  # windows overlap
+            for token in self.tokens(example, logits_of(output), text, starts)
+        }
+        tagged = []
+        for word in group_words([tokens[index] for index in sorted(tokens)]):
+            number = word[0].number
+            entity = self.entity(word, names[best[number]], float(probabilities[number, best[number]]))
+            window = {"window": places[number][0]} if len(examples) > 1 else {}
+            tagged.append(({**entity, **window}, word[0].index))
+        if self.options.aggregation_strategy == "none":
+            order = ("entity", "score", "index", "word", "start", "end", "window")
+            entries = [{**entity, "index": index} for entity, index in tagged]
+            found = [{name: entry[name] for name in order if name in entry} for entry in entries]
+        else:
+            found = [self.merge(group) for group in group_entities([entity for entity, _ in tagged])]
+        return [entity for entity in found if not self.is_ignored(entity)]
+
+    def is_ignored(self, entity: Mapping[str, Any]) -> bool:
+        return entity.get("entity", entity.get("entity_group")) in self.options.ignore_labels
 
     def join_words(self, row: Row) -> tuple[str, list[int] | None]:
         """The text that offsets refer to, and the start of each of its words if it was given as words."""
@@ -191,25 +218,17 @@ class TokenClassification(TextTask):
                 }
                 for token, entity in zip(tokens, tagged, strict=True)
             ]
-        groups: list[list[dict[str, Any]]] = []
-        for entity in tagged:
-            if groups and not begins(entity["entity"], groups[-1][-1]["entity"]):
-                groups[-1].append(entity)
-            else:
-                groups.append([entity])
-        return [self.merge(entities) for entities in groups]
+        return [self.merge(entities) for entities in group_entities(tagged)]
 
     def best_entity(self, tokens: list[Token], scores: Tensor) -> dict[str, Any]:
         """One token or word with its best label."""
         best = int(scores.argmax())
-        words = [token.word for token in tokens]
-        return {
-            "entity": self.model.config.id2label[best],
-            "score": float(scores[best]),
-            "word": self.text_of(words),
-            "start": tokens[0].start,
-            "end": tokens[-1].end,
-        }
+        return self.entity(tokens, self.model.config.id2label[best], float(scores[best]))
+
+    def entity(self, tokens: list[Token], tag: str, score: float) -> dict[str, Any]:
+        """One token or word with its tag."""
+        word = self.text_of([token.word for token in tokens])
+        return {"entity": tag, "score": score, "word": word, "start": tokens[0].start, "end": tokens[-1].end}
 
     def merge(self, entities: list[dict[str, Any]]) -> dict[str, Any]:
         """Adjacent tokens of the same entity as one entry."""
@@ -219,6 +238,7 @@ class TokenClassification(TextTask):
             "word": self.text_of([entity["word"] for entity in entities]),
             "start": entities[0]["start"],
             "end": entities[-1]["end"],
+            **{name: entities[0][name] for name in ("window",) if name in entities[0]},
         }
 
     def text_of(self, words: list[str]) -> str:
@@ -245,19 +265,14 @@ class TokenClassification(TextTask):
 
     def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> list[str]:
         """The tag of every word, predicted by its first token in the window that has the most context around it."""
-        names = self.model.config.id2label
+        places, names = positions_of_words(examples), self.model.config.id2label
+        count = len(row["tokens"]) if row.get("tokens") is not None else max(places, default=-1) + 1
+        if self.decodes_together:
+            return [names[label] for label in self.decode(examples, outputs, count).best]
         default = OUTSIDE if OUTSIDE in names.values() else names[0]
-        best_tags: dict[int, tuple[int, str]] = {}
-        for example, logits in zip(examples, outputs, strict=True):
-            best, words = logits.argmax(-1).tolist(), example.encoded.words()
-            for position, word in enumerate(words):
-                if word is None or word == words[position - 1]:
-                    continue
-                context = min(position, len(words) - 1 - position)
-                if word not in best_tags or context > best_tags[word][0]:
-                    best_tags[word] = (context, names[best[position]])
-        count = len(row["tokens"]) if row.get("tokens") is not None else max(best_tags, default=-1) + 1
-        return [best_tags[word][1] if word in best_tags else default for word in range(count)]
+        best = [logits.argmax(-1).tolist() for logits in outputs]
+        found = {word: names[best[window][position]] for word, (window, position) in places.items()}
+        return [found.get(word, default) for word in range(count)]
 
     def reference(self, row: Row) -> list[str]:
         return [self.model.config.id2label[self.tag_id(tag)] for tag in row["tags"]]
@@ -275,6 +290,17 @@ def group_words(tokens: list[Token]) -> list[list[Token]]:
         else:
             words.append([token])
     return words
+
+
+def group_entities(tagged: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Tagged tokens or words grouped by entity."""
+    groups: list[list[dict[str, Any]]] = []
+    for entity in tagged:
+        if groups and not begins(entity["entity"], groups[-1][-1]["entity"]):
+            groups[-1].append(entity)
+        else:
+            groups.append([entity])
+    return groups
 
 
 def word_scores(word: list[Token], strategy: str) -> Tensor:

@@ -44,7 +44,11 @@ class Distillation:
 
     def __init__(self, task: Task, teacher: nn.Module, settings: DistillSettings) -> None:
         if not task.supports_distillation:
-            raise InputError(f"a teacher scores labels, and {task.name} does not choose among labels")
+            raise InputError(f"a teacher scores labels, and {task.title} does not choose among labels")
+        if getattr(teacher.config, "crf", None) is not None:
+            raise InputError(
+                "a teacher scores labels, and this one has a conditional random field over sequences of them"
+            )
         self.task, self.settings = task, settings
         self.teacher = teacher.to(task.model.device).requires_grad_(False).eval()
         self.pairs = paired_layers(task.model, teacher) if settings.hidden else []

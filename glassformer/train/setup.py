@@ -36,7 +36,7 @@ def choose_device(name: str) -> torch.device:
 def with_label_smoothing(task: Task, factor: float) -> Task:
     """A copy of the task for training. Evaluation uses the original, without smoothing."""
     if factor and not task.supports_label_smoothing:
-        raise InputError(f"label_smoothing_factor is for tasks that choose among labels, and {task.name} does not")
+        raise InputError(f"label_smoothing_factor is for tasks that choose among labels, and {task.title} does not")
     training_task = copy.copy(task)
     training_task.label_smoothing = factor
     return training_task
@@ -45,7 +45,7 @@ def with_label_smoothing(task: Task, factor: float) -> Task:
 def balanced_class_weights(task: Task, rows: Sequence[Any]) -> Tensor:
     """A weight for each label, so that all labels contribute equally in sum; a label that never occurs has weight 1."""
     if not task.supports_class_weights:
-        raise InputError(f"class_weights is for tasks that choose among labels, and {task.name} does not")
+        raise InputError(f"class_weights is for tasks that choose among labels, and {task.title} does not")
     references = [task.reference(task.read(row)) for row in rows]
     names = task.model.config.id2label
     labels = [label for each in references for label in (each if isinstance(each, list) else [names[each]])]

@@ -34,6 +34,14 @@ MASKED = [
     {"text": "[MASK] smith [MASK] in new [MASK]", "words": ["john", "lives", "york"]},
 ]
 
+TAGGED = [
+    {"tokens": ["john", "smith", "lives", "in", "london", "."], "tags": ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]},
+    {"tokens": ["the", "unaffable", "cat"], "tags": ["O", "O", "O"]},
+    {"tokens": ["acme", "works", "in", "new", "york"], "tags": ["B-LOC", "O", "O", "B-LOC", "I-LOC"]},
+    {"tokens": ["new", "york"], "tags": ["B-LOC", "I-LOC"]},
+    {"tokens": ["who", "is", "john"], "tags": ["O", "O", "B-PER"]},
+]
+
 
 def tokenizer(folder: Path) -> glassformer.BertTokenizer:
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,6 +63,13 @@ def classifier(folder: Path, seed: int = 0, **fields: Any) -> Task:
     torch.manual_seed(seed)
     model = glassformer.BertForSequenceClassification(bert(**fields))
     return glassformer.TextClassification(model, tokenizer(folder))
+
+
+def tagger(folder: Path, seed: int = 0, **fields: Any) -> Task:
+    torch.manual_seed(seed)
+    names = dict(enumerate(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]))
+    model = glassformer.BertForTokenClassification(bert(id2label=names, crf=True, **fields))
+    return glassformer.TokenClassification(model, tokenizer(folder))
 
 
 def filler(folder: Path, **fields: Any) -> Task:

@@ -28,13 +28,14 @@ SCRIPT = """
 import os, sys, time, torch
 torch.set_num_threads(1)
 from pathlib import Path
-from tests.train.small import ROWS, TEXTS, classifier, writer
+from tests.train.small import ROWS, TAGGED, TEXTS, classifier, tagger, writer
 from tests.train.test_resume import settings
 from glassformer.train.trainer import Trainer
 folder, options, resume = Path(sys.argv[1]), eval(sys.argv[2]), eval(sys.argv[3])
 rank, fault = int(os.environ["RANK"]), options.pop("fault", None)
 torch.manual_seed(5 + rank)
-rows, make = (TEXTS, writer) if options.pop("kind", "") == "writer" else (ROWS, classifier)
+kinds = {"classifier": (ROWS, classifier), "writer": (TEXTS, writer), "tagger": (TAGGED, tagger)}
+rows, make = kinds[options.pop("kind", "classifier")]
 task = make(folder / "vocabulary", **options.pop("model", {}))
 for parameter in task.model.parameters():
     parameter.data += 0.01 * rank  # ranks start with different weights
@@ -140,11 +141,15 @@ def stored_writer(folder: Path) -> dict[str, torch.Tensor]:
     return dict(glassformer.AutoModelForCausalLM.from_pretrained(folder).state_dict())
 
 
-@pytest.mark.parametrize("kind, read", [("classifier", stored), ("writer", stored_writer)])
+def stored_tagger(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(glassformer.AutoModelForTokenClassification.from_pretrained(folder).state_dict())
+
+
+@pytest.mark.parametrize("kind, read", [("tagger", stored_tagger), ("writer", stored_writer)])
 def test_a_sharded_model_trains_like_a_full_one(tmp_path, kind, read):
     """Also a task that calls the body itself, and a last step in which one rank has no rows."""
     same_for_both = {"gradient_accumulation_steps": 1, "max_steps": 6, "save_steps": 1000, "kind": kind}
-    model = NO_DROPOUT if kind == "classifier" else {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    model = NO_DROPOUT if kind == "tagger" else {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
     whole = finish(start(tmp_path, run="whole", model=model, **same_for_both))
     split = finish(start(tmp_path, run="split", model=model, fully_shard=True, **same_for_both))
     mine, right = read(tmp_path / "split"), read(tmp_path / "whole")
