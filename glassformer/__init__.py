@@ -33,10 +33,10 @@ _HOMES = {  # the classes of the registry come on top
     "nn.feedforward": "PositionwiseFeedForward",
     "nn.norm": "LayerNorm",
     "checkpoints.pretrained_config": "PretrainedConfig",
-    "models.base": "PreTrainedModel",
-    "models.parameters": "count_parameters freeze",
+    "models.base.pretrained_model": "PreTrainedModel",
+    "models.base.parameters": "count_parameters freeze",
     "models.lora": "LoraConfig add_lora merge_lora unmerge_lora load_lora",
-    "models.outputs": """ModelOutput BaseModelOutput BaseModelOutputWithPastAndCrossAttentions
+    "models.base.outputs": """ModelOutput BaseModelOutput BaseModelOutputWithPastAndCrossAttentions
         BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput MaskedLMOutput
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput
         SequenceClassifierOutputWithPast MultipleChoiceModelOutput TokenClassifierOutput

@@ -51,7 +51,25 @@ from .models.auto import AutoModelForQuestionAnswering as AutoModelForQuestionAn
 from .models.auto import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from .models.auto import AutoModelForSequenceClassification as AutoModelForSequenceClassification
 from .models.auto import AutoModelForTokenClassification as AutoModelForTokenClassification
-from .models.base import PreTrainedModel as PreTrainedModel
+from .models.base.outputs import BaseModelOutput as BaseModelOutput
+from .models.base.outputs import BaseModelOutputWithPastAndCrossAttentions as BaseModelOutputWithPastAndCrossAttentions
+from .models.base.outputs import (
+    BaseModelOutputWithPoolingAndCrossAttentions as BaseModelOutputWithPoolingAndCrossAttentions,
+)
+from .models.base.outputs import BertForPreTrainingOutput as BertForPreTrainingOutput
+from .models.base.outputs import CausalLMOutputWithCrossAttentions as CausalLMOutputWithCrossAttentions
+from .models.base.outputs import MaskedLMOutput as MaskedLMOutput
+from .models.base.outputs import ModelOutput as ModelOutput
+from .models.base.outputs import MultipleChoiceModelOutput as MultipleChoiceModelOutput
+from .models.base.outputs import NextSentencePredictorOutput as NextSentencePredictorOutput
+from .models.base.outputs import QuestionAnsweringModelOutput as QuestionAnsweringModelOutput
+from .models.base.outputs import Seq2SeqLMOutput as Seq2SeqLMOutput
+from .models.base.outputs import SequenceClassifierOutput as SequenceClassifierOutput
+from .models.base.outputs import SequenceClassifierOutputWithPast as SequenceClassifierOutputWithPast
+from .models.base.outputs import TokenClassifierOutput as TokenClassifierOutput
+from .models.base.parameters import count_parameters as count_parameters
+from .models.base.parameters import freeze as freeze
+from .models.base.pretrained_model import PreTrainedModel as PreTrainedModel
 from .models.bert import BertConfig as BertConfig
 from .models.bert import BertModel as BertModel
 from .models.bert import BertPreTrainedModel as BertPreTrainedModel
@@ -86,22 +104,6 @@ from .models.openai_gpt import OpenAIGPTForSequenceClassification as OpenAIGPTFo
 from .models.openai_gpt import OpenAIGPTLMHeadModel as OpenAIGPTLMHeadModel
 from .models.openai_gpt import OpenAIGPTModel as OpenAIGPTModel
 from .models.openai_gpt import OpenAIGPTPreTrainedModel as OpenAIGPTPreTrainedModel
-from .models.outputs import BaseModelOutput as BaseModelOutput
-from .models.outputs import BaseModelOutputWithPastAndCrossAttentions as BaseModelOutputWithPastAndCrossAttentions
-from .models.outputs import BaseModelOutputWithPoolingAndCrossAttentions as BaseModelOutputWithPoolingAndCrossAttentions
-from .models.outputs import BertForPreTrainingOutput as BertForPreTrainingOutput
-from .models.outputs import CausalLMOutputWithCrossAttentions as CausalLMOutputWithCrossAttentions
-from .models.outputs import MaskedLMOutput as MaskedLMOutput
-from .models.outputs import ModelOutput as ModelOutput
-from .models.outputs import MultipleChoiceModelOutput as MultipleChoiceModelOutput
-from .models.outputs import NextSentencePredictorOutput as NextSentencePredictorOutput
-from .models.outputs import QuestionAnsweringModelOutput as QuestionAnsweringModelOutput
-from .models.outputs import Seq2SeqLMOutput as Seq2SeqLMOutput
-from .models.outputs import SequenceClassifierOutput as SequenceClassifierOutput
-from .models.outputs import SequenceClassifierOutputWithPast as SequenceClassifierOutputWithPast
-from .models.outputs import TokenClassifierOutput as TokenClassifierOutput
-from .models.parameters import count_parameters as count_parameters
-from .models.parameters import freeze as freeze
 from .models.rnn import RNNConfig as RNNConfig
 from .models.rnn import RNNForSeq2SeqLM as RNNForSeq2SeqLM
 from .models.transformer import TransformerConfig as TransformerConfig

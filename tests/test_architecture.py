@@ -82,7 +82,7 @@ def test_every_path_and_name_exists(document):
     assert len(paths) >= 15 and len(dotted) >= 60
 
 
-@pytest.mark.parametrize("name", ["nn.attention.atend", "models.body.Body.positons", "Context.past_", "Bdy.pool"])
+@pytest.mark.parametrize("name", ["nn.attention.atend", "models.base.body.Body.positons", "Context.past_", "Bdy.pool"])
 def test_a_name_that_is_wrong_is_found(name):
     assert not exists(name)
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from ..errors import InputError, nearest
-from ..models.base import PreTrainedModel
+from ..models.base.pretrained_model import PreTrainedModel
 
 Heads = bool | Iterable[int] | Mapping[int, Any] | None  # all, these layers, or {layer: heads}
 

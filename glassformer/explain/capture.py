@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..errors import InputError, nearest
-from ..models.base import PreTrainedModel
+from ..models.base.pretrained_model import PreTrainedModel
 from ..nn.attention import AttentionInputs, SelfAttention
 from ..nn.context import Context, observer
 from ..nn.layout import Layout

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..models.base import PreTrainedModel
+from ..models.base.pretrained_model import PreTrainedModel
 from .addressing import CROSS, SELF, attention_of, matching, slots_of
 from .capture import Layouts, layout_for, record_layouts
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..models.outputs import BodyOutput
+from ..models.base.outputs import BodyOutput
 from ..text.tokenizer import PreTrainedTokenizer
 from .addressing import CROSS, SELF
 

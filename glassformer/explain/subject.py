@@ -14,14 +14,14 @@ from torch import Tensor
 from ..errors import InputError
 from ..generate.prompts import encode_prompt
 from ..models import auto
-from ..models.base import PreTrainedModel
-from ..models.heads import (
+from ..models.base.heads import (
     ForNextSentencePrediction,
     ForSequenceClassification,
     ForTokenClassification,
     LastTokenClassifier,
 )
-from ..models.outputs import BodyOutput
+from ..models.base.outputs import BodyOutput
+from ..models.base.pretrained_model import PreTrainedModel
 from ..registry import ARCHITECTURES, BODY, architecture_with, head_of
 from ..tasks.generation.text_to_text import TextToText
 from ..tasks.generation.translation import Translation

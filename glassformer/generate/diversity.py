@@ -18,7 +18,7 @@ from .generation import evaluation_mode
 from .model_runner import pad_right
 
 if TYPE_CHECKING:
-    from ..models.base import PreTrainedModel
+    from ..models.base.pretrained_model import PreTrainedModel
 
 Text = Sequence[Hashable]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..models.outputs import ModelOutput, output
+from ..models.base.outputs import ModelOutput, output
 from .config import GenerationConfig
 from .request import SearchResult
 

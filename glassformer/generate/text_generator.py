@@ -14,7 +14,7 @@ from .settings_resolution import resolve
 from .streaming import TextStream, stream_pieces
 
 if TYPE_CHECKING:
-    from ..models.base import PreTrainedModel
+    from ..models.base.pretrained_model import PreTrainedModel
     from ..text.tokenizer import PreTrainedTokenizer
     from .config import GenerationConfig
 

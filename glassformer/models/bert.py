@@ -18,12 +18,12 @@ from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
 from ..nn.layout import Layout
-from .base import PreTrainedModel
+from .base.body import Body
+from .base.embeddings import Embeddings, padding_index
+from .base.outputs import BaseModelOutputWithPoolingAndCrossAttentions, ModelOutput
+from .base.pretrained_model import PreTrainedModel
+from .base.signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
 from .bert_layers import BertEncoder
-from .body import Body
-from .embeddings import Embeddings, padding_index
-from .outputs import BaseModelOutputWithPoolingAndCrossAttentions, ModelOutput
-from .signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
 
 POSITIONS = ("absolute", "relative_key", "relative_key_query")
 

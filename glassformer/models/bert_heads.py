@@ -12,9 +12,8 @@ from ..nn.activation import ACTIVATIONS
 from ..nn.dropout import Dropout
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
-from .bert import BertConfig, BertModel, BertPreTrainedModel
-from .generation import GenerationMixin
-from .heads import (
+from .base.generation_mixin import GenerationMixin
+from .base.heads import (
     CausalLMHeadModel,
     ForMaskedLM,
     ForMultipleChoice,
@@ -26,9 +25,10 @@ from .heads import (
     pack_labels,
     score_tokens,
 )
-from .outputs import BertForPreTrainingOutput, CausalLMOutputWithCrossAttentions
-from .pretrained_io import is_rebuilding
-from .signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
+from .base.outputs import BertForPreTrainingOutput, CausalLMOutputWithCrossAttentions
+from .base.pretrained_io import is_rebuilding
+from .base.signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
+from .bert import BertConfig, BertModel, BertPreTrainedModel
 
 log = logging.getLogger("glassformer")
 

@@ -10,7 +10,7 @@ from ..errors import ConfigError
 from ..nn.attention import SelfAttention, prune_attention
 from ..nn.context import Context, ContextModule
 from ..nn.feedforward import AddNorm, Intermediate, in_chunks
-from .body import LayerStack
+from .base.body import LayerStack
 
 if TYPE_CHECKING:
     from .bert import BertConfig

@@ -18,12 +18,12 @@ from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
+from .base.body import Body
+from .base.embeddings import Embeddings, padding_index
+from .base.outputs import BaseModelOutput, ModelOutput
+from .base.signature import OUTPUTS, takes
 from .bert import BertPreTrainedModel
 from .bert_layers import BertEncoder
-from .body import Body
-from .embeddings import Embeddings, padding_index
-from .outputs import BaseModelOutput, ModelOutput
-from .signature import OUTPUTS, takes
 
 CONFIG = {
     "dim": "hidden_size",

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from ..nn.activation import ACTIVATIONS
 from ..nn.dropout import Dropout
-from .distilbert import DistilBertConfig, DistilBertModel, DistilBertPreTrainedModel
-from .heads import (
+from .base.heads import (
     ForMaskedLM,
     ForMultipleChoice,
     ForQuestionAnswering,
@@ -15,7 +14,8 @@ from .heads import (
     ForTokenClassification,
     LinearLMHeadModel,
 )
-from .outputs import BodyOutput
+from .base.outputs import BodyOutput
+from .distilbert import DistilBertConfig, DistilBertModel, DistilBertPreTrainedModel
 
 
 class DistilBertForMaskedLM(DistilBertPreTrainedModel, LinearLMHeadModel, ForMaskedLM):

@@ -19,11 +19,11 @@ from ..nn.attention import SelfAttention, head_size, prune_attention
 from ..nn.context import Context, ContextModule
 from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project, in_chunks
-from .base import PreTrainedModel
-from .body import Body, LayerStack
-from .embeddings import Embeddings
-from .outputs import BaseModelOutputWithPastAndCrossAttentions, ModelOutput
-from .signature import OUTPUTS, SOURCE, TEXT, takes
+from .base.body import Body, LayerStack
+from .base.embeddings import Embeddings
+from .base.outputs import BaseModelOutputWithPastAndCrossAttentions, ModelOutput
+from .base.pretrained_model import PreTrainedModel
+from .base.signature import OUTPUTS, SOURCE, TEXT, takes
 
 CONFIG = {
     "n_positions": "max_position_embeddings",

@@ -7,11 +7,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..nn.linear import Linear
-from .generation import GenerationMixin
+from .base.generation_mixin import GenerationMixin
+from .base.heads import CausalLMHeadModel, LastTokenClassifier
+from .base.outputs import CausalLMOutputWithCrossAttentions, SequenceClassifierOutputWithPast
+from .base.signature import OUTPUTS, SOURCE, TEXT, takes
 from .gpt2 import GPT2Config, GPT2Model, GPT2PreTrainedModel
-from .heads import CausalLMHeadModel, LastTokenClassifier
-from .outputs import CausalLMOutputWithCrossAttentions, SequenceClassifierOutputWithPast
-from .signature import OUTPUTS, SOURCE, TEXT, takes
 
 
 class GPT2LMHeadModel(GenerationMixin, GPT2PreTrainedModel, CausalLMHeadModel):

@@ -25,10 +25,10 @@ from ..errors import ConfigError, InputError, WeightsError, nearest, suggests
 from ..nn.lora import LoraLinear
 from ..registry import head_of
 from ..text.base.encoding_options import check_choice, check_whole_number
-from .parameters import freeze
+from .base.parameters import freeze
 
 if TYPE_CHECKING:
-    from .base import PreTrainedModel
+    from .base.pretrained_model import PreTrainedModel
 
 log = logging.getLogger("glassformer")
 

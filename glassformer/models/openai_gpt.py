@@ -17,19 +17,19 @@ from ..errors import ConfigError
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.linear import Linear
-from .base import PreTrainedModel
-from .bert_layers import BertLayer
-from .body import Body, LayerStack
-from .generation import GenerationMixin
-from .gpt2 import GPT2Embeddings
-from .heads import CausalLMHeadModel, LastTokenClassifier
-from .outputs import (
+from .base.body import Body, LayerStack
+from .base.generation_mixin import GenerationMixin
+from .base.heads import CausalLMHeadModel, LastTokenClassifier
+from .base.outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
     CausalLMOutputWithCrossAttentions,
     ModelOutput,
     SequenceClassifierOutputWithPast,
 )
-from .signature import OUTPUTS, TEXT, takes
+from .base.pretrained_model import PreTrainedModel
+from .base.signature import OUTPUTS, TEXT, takes
+from .bert_layers import BertLayer
+from .gpt2 import GPT2Embeddings
 
 CONFIG = {
     "n_positions": "max_position_embeddings",

@@ -17,8 +17,8 @@ from ..checkpoints.config_fields import choice, integer, number
 from ..checkpoints.keymap import KeyMap
 from ..errors import ConfigError, InputError
 from ..nn.linear import Linear
+from .base.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from .rnn_layers import ConvolutionalEncoder, RecurrentDecoder, RecurrentEncoder
-from .seq2seq import Seq2SeqConfig, Seq2SeqModel
 
 ATTENTIONS = ("without", "bahdanau", "luong_dot", "luong_general", "luong_concat")
 

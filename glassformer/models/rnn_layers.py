@@ -14,9 +14,9 @@ from ..nn.dropout import Dropout
 from ..nn.layout import Layout, sequence_lengths
 from ..nn.linear import Linear
 from ..nn.rnn_attention import BahdanauAttention, LuongAttention, apply_scores
-from .embeddings import Embeddings
-from .encoder_decoder import Decoder, Encoder
-from .outputs import BodyOutput
+from .base.embeddings import Embeddings
+from .base.encoder_decoder import Decoder, Encoder
+from .base.outputs import BodyOutput
 
 if TYPE_CHECKING:
     from .rnn import RNNConfig

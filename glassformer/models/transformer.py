@@ -15,7 +15,7 @@ from ..checkpoints.keymap import KeyMap
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.linear import Linear
-from .seq2seq import Seq2SeqConfig, Seq2SeqModel
+from .base.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from .transformer_stacks import TransformerDecoder, TransformerEncoder
 
 POSITIONS = ("sinusoidal", "learned")

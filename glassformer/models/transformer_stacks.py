@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from ..nn.dropout import Dropout
 from ..nn.position import PositionalEncoding
-from .body import LayerStack
-from .embeddings import Embeddings
-from .encoder_decoder import Decoder, Encoder
+from .base.body import LayerStack
+from .base.embeddings import Embeddings
+from .base.encoder_decoder import Decoder, Encoder
 from .transformer_layers import DecoderLayer, EncoderLayer
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ..errors import ArgumentError, InputError
 from ..nn.layout import Layout
 from ..nn.mask import check_tensor
 from ..nn.multi_head import resolve_alias
-from .outputs import Seq2SeqLMOutput
+from .base.outputs import Seq2SeqLMOutput
 from .transformer import TransformerConfig, TransformerForSeq2SeqLM
 from .transformer_stacks import TransformerStack
 

@@ -8,7 +8,7 @@ import string
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from ..models.tag_schemes import ENDS, STARTS, split_tag
+from ..models.base.tag_schemes import ENDS, STARTS, split_tag
 
 Entity = tuple[str, int, int]  # tag, first and last word
 

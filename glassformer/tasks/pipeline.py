@@ -22,7 +22,7 @@ from ..data.readers import Rows, read_rows
 from ..data.sources import FORMAT_OF
 from ..errors import InputError, refuse_unknown
 from ..models.auto import HUB_ARGUMENTS, AutoConfig
-from ..models.base import PreTrainedModel
+from ..models.base.pretrained_model import PreTrainedModel
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.base.encoding_options import check_whole_number
 from ..text.tokenizer import PreTrainedTokenizer

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import GlassformerError, InputError
-from ..models.base import PreTrainedModel
-from ..models.heads import ForTokenClassification
-from ..models.tag_schemes import allowed_paths, first_break
+from ..models.base.heads import ForTokenClassification
+from ..models.base.pretrained_model import PreTrainedModel
+from ..models.base.tag_schemes import allowed_paths, first_break
 from ..nn.crf import AllowedPaths, PathScores, best_paths, crf_losses, marginals
 from ..nn.loss import IGNORED
 from ..text.tokenizer import PreTrainedTokenizer

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..models.base import PreTrainedModel
-from ..models.untrained import has_other_head
+from ..models.base.pretrained_model import PreTrainedModel
+from ..models.base.untrained import has_other_head
 from ..nn.prepared import prepared
 from ..registry import BODY
 from .batch import Batch, Example, compact_label, label_tensor

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..models.auto import AUTO_CLASSES
-from ..models.base import PreTrainedModel
+from ..models.base.pretrained_model import PreTrainedModel
 from ..registry import BODY
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.base.text_inputs import describe

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import InputError, spelt
-from ..models.base import PreTrainedModel
+from ..models.base.pretrained_model import PreTrainedModel
 from ..text.base.text_inputs import describe
 from ..text.encoding import EncodedRow as Encoded
 from ..text.tokenizer import PreTrainedTokenizer

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, spelt
-from ..models.base import PreTrainedModel
+from ..models.base.pretrained_model import PreTrainedModel
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Example, truncation_note
 from .inputs import Columns, Row

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from ..data.labels import class_weights
 from ..errors import InputError
-from ..models.parameters import freeze
+from ..models.base.parameters import freeze
 from ..tasks.pipeline import read_device
 from ..tasks.task import Task
 from .schedule import get_scheduler

@@ -18,8 +18,8 @@ from torch import nn
 
 from ..checkpoints.files import make_folder, write_atomically
 from ..errors import CheckpointError, GlassformerError, InputError, suggests
-from ..models.base import PreTrainedModel
-from ..models.parameters import count_parameters
+from ..models.base.parameters import count_parameters
+from ..models.base.pretrained_model import PreTrainedModel
 from ..tasks.task import Task
 from . import checkpoint
 from .batches import Batches

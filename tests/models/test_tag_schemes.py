@@ -9,7 +9,7 @@ import torch
 
 import glassformer
 from glassformer import BertForTokenClassification, ConfigError, InputError, LoraConfig, WeightsError, add_lora
-from glassformer.models.tag_schemes import Scheme, allowed_paths, first_break
+from glassformer.models.base.tag_schemes import Scheme, allowed_paths, first_break
 
 from .architectures import ARCHITECTURES, tiny_bert
 

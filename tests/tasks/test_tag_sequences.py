@@ -11,7 +11,7 @@ import torch
 import glassformer
 from glassformer import InputError, TokenClassification, pipeline
 from glassformer.explain.subject import Subject
-from glassformer.models.tag_schemes import first_break
+from glassformer.models.base.tag_schemes import first_break
 from glassformer.nn.crf import best_paths, crf_losses, marginals
 from glassformer.tasks.inference import answers
 from glassformer.train.distill import Distillation, DistillSettings

@@ -16,7 +16,7 @@ from ...errors import DamagedFileError, InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ...models.base import PreTrainedModel
+    from ...models.base.pretrained_model import PreTrainedModel
 
 METADATA, TENSORS = "reference.json", "reference.safetensors"
 TEXTS = (

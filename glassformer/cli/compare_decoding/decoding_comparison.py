@@ -11,7 +11,7 @@ from ..verbs.generate import without_control_codes
 
 if TYPE_CHECKING:
     from ...generate.text_generator import GeneratedText
-    from ...models.base import PreTrainedModel
+    from ...models.base.pretrained_model import PreTrainedModel
 
 # The base of every strategy, so that the model's own files have no influence.
 BASE_SETTINGS = {

@@ -16,7 +16,7 @@ from .generate import load
 from .tokenize import lines_of
 
 if TYPE_CHECKING:
-    from ...models.base import PreTrainedModel
+    from ...models.base.pretrained_model import PreTrainedModel
     from ...text.tokenizer import PreTrainedTokenizer
 
 BATCH = 8  # prompts

@@ -19,7 +19,7 @@ from .tokenize import lines_of
 
 if TYPE_CHECKING:
     from ...generate.text_generator import GeneratedText, TextGenerator
-    from ...models.base import PreTrainedModel
+    from ...models.base.pretrained_model import PreTrainedModel
     from ...text.tokenizer import PreTrainedTokenizer
 
 TASK = "text-generation"

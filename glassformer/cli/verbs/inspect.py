@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...checkpoints.pretrained_config import PretrainedConfig
     from ...checkpoints.weights import Weights
-    from ...models.base import PreTrainedModel
+    from ...models.base.pretrained_model import PreTrainedModel
 
 
 def inspect(
@@ -218,7 +218,7 @@ def match_classes(
 def fit(model: PreTrainedModel, weights: Weights) -> Head:
     """The result of loading `weights` into `model`, by names, shapes and types."""
     from ...checkpoints.load import plan_load
-    from ...models.untrained import has_other_head
+    from ...models.base.untrained import has_other_head
 
     is_headed = model.base_model is not model
     plan = plan_load(model, weights, model.keymap, prefixed=is_headed, tied=model.tied_names())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError, nearest
-from ...models.seq2seq import Seq2SeqModel
+from ...models.base.seq2seq import Seq2SeqModel
 from ...tasks.generation.text_to_text import TextToText
 from ...tasks.inference import eval_mode
 from ..reading import readable_tokens

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...errors import InputError, nearest
-from ...models.outputs import BodyOutput
+from ...models.base.outputs import BodyOutput
 from ..reading import EmbeddedTokens, Reading
 
 STEPS = 32  # of the path of integrated gradients

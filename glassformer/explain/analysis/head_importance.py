@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError, nearest
-from ...models.base import PreTrainedModel
+from ...models.base.pretrained_model import PreTrainedModel
 from ...tasks.inference import eval_mode
 from ...tasks.progress import show_progress
 from ...tasks.task import Task

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...models.base import PreTrainedModel
+from ...models.base.pretrained_model import PreTrainedModel
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ...models.base import PreTrainedModel
+from ...models.base.pretrained_model import PreTrainedModel
 from ...nn.attention import AttentionInputs
 from ...text.tokenizer import PreTrainedTokenizer
 from ..reading import Part, Reading

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...models.base.body import Body
+from ...models.base.signature import TEXT, takes
 from ...models.bert import BertModel as PlainBertModel
-from ...models.body import Body
 from ...models.distilbert import DistilBertModel as PlainDistilBertModel
 from ...models.gpt2 import GPT2Model as PlainGPT2Model
 from ...models.openai_gpt import OpenAIGPTModel as PlainOpenAIGPTModel
-from ...models.signature import TEXT, takes
 
 
 class NeuronView(Body):

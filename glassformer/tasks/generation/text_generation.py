@@ -14,7 +14,7 @@ from ...data.packing import pack
 from ...errors import InputError
 from ...generate.generation import require_decoder
 from ...generate.prompts import control_token_id, encode_prompt
-from ...models.base import PreTrainedModel
+from ...models.base.pretrained_model import PreTrainedModel
 from ...nn.loss import IGNORED, cache_probabilities, sampled_softmax_loss, summed_label_loss, summed_mixture_loss
 from ...text.base.encoding_options import check_range, check_whole_number
 from ...text.tokenizer import PreTrainedTokenizer

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ...data.document_corpus import Piece, Pieces
 from ...data.pairing import gather_sentences, next_sentence_pair, sentence_order_pair, split_sentences
 from ...errors import InputError
-from ...models.base import PreTrainedModel
+from ...models.base.pretrained_model import PreTrainedModel
 from ...nn.loss import IGNORED, summed_label_loss
 from ...text.base.encoding_options import check_choice
 from ...text.tokenizer import PreTrainedTokenizer

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ...errors import InputError, nearest, refuse_unknown, suggests
 from ...models.auto import AutoModel
-from ...models.base import PreTrainedModel
+from ...models.base.pretrained_model import PreTrainedModel
 from ...text.auto_tokenizer import AutoTokenizer
 from ...text.base.encoding_options import check_whole_number
 from ...text.base.text_inputs import describe

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError, spelt
-from ...models.base import PreTrainedModel
+from ...models.base.pretrained_model import PreTrainedModel
 from ...nn.contrastive_loss import ranking_loss, same_texts, summed_cosine_loss, triplet_loss
 from ...text.base.encoding_options import check_choice
 from ...text.base.text_inputs import describe

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.files import make_folder
-from ..checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder, without_pickles
-from ..checkpoints.ignored_arguments import IGNORED_BY_MODELS, resolve_ignored_arguments
-from ..checkpoints.key_prefixes import without_wrapper_prefix
-from ..checkpoints.load import (
+from ...checkpoints.files import make_folder
+from ...checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder, without_pickles
+from ...checkpoints.ignored_arguments import IGNORED_BY_MODELS, resolve_ignored_arguments
+from ...checkpoints.key_prefixes import without_wrapper_prefix
+from ...checkpoints.load import (
     LoadReport,
     SkipInitialisation,
     is_finite,
@@ -27,14 +27,14 @@ from ..checkpoints.load import (
     resolve_labels,
     token_notes,
 )
-from ..checkpoints.pretrained_config import PretrainedConfig, resolve_config
-from ..checkpoints.weights import Weights, open_weights, write_weights
-from ..errors import refuse_unknown
+from ...checkpoints.pretrained_config import PretrainedConfig, resolve_config
+from ...checkpoints.weights import Weights, open_weights, write_weights
+from ...errors import refuse_unknown
 from .pruning import KINDS, pruned_in
 from .untrained import UNTRAINED, has_other_head, sample_new_model, sample_parts, still_untrained
 
 if TYPE_CHECKING:
-    from .base import PreTrainedModel
+    from .pretrained_model import PreTrainedModel
 
 log = logging.getLogger("glassformer")
 
@@ -256,7 +256,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
             setattr(self.config, field, pruned_in(self.layers, kind))
         self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
         if self.adapter is not None:
-            from .lora import save_adapter
+            from ..lora import save_adapter
 
             save_adapter(self, folder)
             self.config.save_pretrained(folder)

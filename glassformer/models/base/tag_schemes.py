@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import torch
 
-from ..nn.crf import AllowedPaths
+from ...nn.crf import AllowedPaths
 
 STARTS, ENDS = "BSU", "ESLU"  # letters that begin an entity, and those that end one
 LETTERS = {*STARTS, *ENDS, *"IM"}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from ..generate.config import GenerationConfig
-    from ..generate.output import GenerateOutput
+    from ...generate.config import GenerationConfig
+    from ...generate.output import GenerateOutput
 
 
 class GenerationMixin:
@@ -21,7 +21,7 @@ class GenerationMixin:
     def generation_config(self) -> GenerationConfig:
         """The default settings of `generate`: generation_config.json, else those of the model's config."""
         if self._generation_config is None:
-            from ..generate.config import GenerationConfig
+            from ...generate.config import GenerationConfig
 
             self._generation_config = GenerationConfig.from_model_config(self.config)
         return self._generation_config
@@ -47,14 +47,14 @@ class GenerationMixin:
 
         >>> model.generate(ids, max_new_tokens=20, num_beams=4)  # doctest: +SKIP
         """
-        from ..generate.generation import generate
+        from ...generate.generation import generate
 
         given = inputs if input_ids is None else input_ids
         return generate(self, given, generation_config, attention_mask=attention_mask, **settings)
 
     def read_generation_config(self, folder: Path) -> None:
         """Read the generation config of a checkpoint, if it has one."""
-        from ..generate.config import GenerationConfig
+        from ...generate.config import GenerationConfig
 
         if (folder / "generation_config.json").is_file():
             self._generation_config = GenerationConfig.from_pretrained(folder)

@@ -14,11 +14,11 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..errors import InputError
-from ..nn.cache import Cache
-from ..nn.context import Context, ContextModule, Source
-from ..nn.layout import Layout
-from ..nn.mask import check_tensor, make_layout
+from ...errors import InputError
+from ...nn.cache import Cache
+from ...nn.context import Context, ContextModule, Source
+from ...nn.layout import Layout
+from ...nn.mask import check_tensor, make_layout
 from .outputs import BaseModelOutputWithPastAndCrossAttentions, BodyOutput
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.pretrained_config import PretrainedConfig
-from ..registry import head_of
+from ...checkpoints.pretrained_config import PretrainedConfig
+from ...registry import head_of
 
 SAMPLE_SIZE = 256  # values kept of a parameter
 # Heads whose weights have the same names and often the same shapes, but different meanings.

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from ..errors import InputError
-from ..nn.attention import heads_to_keep
+from ...errors import InputError
+from ...nn.attention import heads_to_keep
 
 KINDS = {"pruned_heads": "attention", "pruned_cross_heads": "crossattention"}  # config field -> part of a layer
 

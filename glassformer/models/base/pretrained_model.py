@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.keymap import KeyMap
-from ..checkpoints.pretrained_config import PretrainedConfig
-from ..errors import ConfigError, InputError, refuse_unknown
-from ..nn.mask import additive_mask, check_mask
+from ...checkpoints.keymap import KeyMap
+from ...checkpoints.pretrained_config import PretrainedConfig
+from ...errors import ConfigError, InputError, refuse_unknown
+from ...nn.mask import additive_mask, check_mask
 from .inspectable import Inspectable
 from .outputs import BodyOutput, ModelOutput
 from .pretrained_io import PretrainedIO

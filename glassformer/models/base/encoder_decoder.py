@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from ..checkpoints.pretrained_config import PretrainedConfig
-from ..errors import InputError
-from ..nn.context import Source
+from ...checkpoints.pretrained_config import PretrainedConfig
+from ...errors import InputError
+from ...nn.context import Source
 from .body import Body
 
 

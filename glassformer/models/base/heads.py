@@ -12,12 +12,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
-from ..nn.crf import AllowedPaths, ConditionalRandomField, PathScores, crf_losses
-from ..nn.linear import Linear
-from ..nn.loss import IGNORED, check_label_range, label_loss, span_loss, text_loss
-from ..nn.mask import check_tensor
-from .base import PreTrainedModel
+from ...errors import InputError
+from ...nn.crf import AllowedPaths, ConditionalRandomField, PathScores, crf_losses
+from ...nn.linear import Linear
+from ...nn.loss import IGNORED, check_label_range, label_loss, span_loss, text_loss
+from ...nn.mask import check_tensor
 from .outputs import (
     BodyOutput,
     CausalLMOutputWithCrossAttentions,
@@ -30,6 +29,7 @@ from .outputs import (
     SequenceClassifierOutputWithPast,
     TokenClassifierOutput,
 )
+from .pretrained_model import PreTrainedModel
 from .signature import OUTPUTS, SOURCE, TEXT, takes
 from .tag_schemes import allowed_paths
 

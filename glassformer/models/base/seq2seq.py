@@ -12,13 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..checkpoints.config_fields import boolean, integer
-from ..checkpoints.pretrained_config import PretrainedConfig
-from ..errors import ConfigError, InputError
-from ..nn.loss import IGNORED, label_loss
-from ..nn.mask import check_tensor
+from ...checkpoints.config_fields import boolean, integer
+from ...checkpoints.pretrained_config import PretrainedConfig
+from ...errors import ConfigError, InputError
+from ...nn.loss import IGNORED, label_loss
+from ...nn.mask import check_tensor
 from .encoder_decoder import Decoder, Encoder
-from .generation import GenerationMixin
+from .generation_mixin import GenerationMixin
 from .heads import LinearLMHeadModel, pack_labels, score_tokens
 from .outputs import BaseModelOutput, BodyOutput, Seq2SeqLMOutput
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
-from ..nn.layout import Layout
-from ..nn.mask import check_ids
+from ...errors import InputError
+from ...nn.layout import Layout
+from ...nn.mask import check_ids
 
 
 class Embeddings(nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from ..errors import InputError, nearest
+from ...errors import InputError, nearest
 
 
 def count_parameters(model: nn.Module, trainable: bool = False) -> int:

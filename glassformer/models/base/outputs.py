@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..nn.layout import Layout
+from ...nn.layout import Layout
 
 
 class ModelOutput(OrderedDict):

@@ -1,0 +1,1 @@
+"""What all architectures share: bodies, heads, outputs, loading and saving."""
