@@ -134,20 +134,16 @@ class SpecialTokens:
         self._extra: dict[str, str] = {}
         self._added_tokens: dict[str, AddedToken] = {}  # what is looked for in texts
         self.added_tokens_encoder: dict[str, int] = {}
-        additional = list(additional)
-        named = [value for value in (*special.values(), *additional) if value is not None]
-        special_texts = {AddedToken.read(value, special=True, where=where).content for value in named}
+        named = [*special.items(), *((ADDITIONAL, value) for value in additional)]
+        read = [(n, AddedToken.read(v, special=True, where=f"{where}, {n}")) for n, v in named if v is not None]
+        special_texts = {token.content for _, token in read}
         for index, value in sorted(added.items()):
-            token = AddedToken.read(
-                value, special=value in special_texts if isinstance(value, str) else False, where=where
-            )
+            is_special = isinstance(value, str) and value in special_texts
+            token = AddedToken.read(value, special=is_special, where=where)
             self._assign_id(token.content, index, where)
             self._added_tokens[token.content] = token
         missing = []
-        for name, value in [*special.items(), *((ADDITIONAL, value) for value in additional)]:
-            if value is None:
-                continue
-            token = AddedToken.read(value, special=True, where=f"{where}, {name}")
+        for name, token in read:
             if token.content not in self.vocab and token.content not in self.added_tokens_encoder:
                 missing.append(f"{token.content!r} ({name})")
                 continue
