@@ -104,8 +104,8 @@ def class_of(path: Path) -> type[PreTrainedTokenizer]:
         if isinstance(model_type, str) and model_type in MODEL_TYPES:
             return MODEL_TYPES[model_type]
         if isinstance(model_type, str) and model_type in OTHER_CLASSES:
-            named = OTHER_CLASSES[model_type]
-            raise TokenizerError(f"{path}: a {model_type!r} model needs a {named}, which is not supported yet{known}")
+            other = OTHER_CLASSES[model_type]
+            raise TokenizerError(f"{path}: a {model_type!r} model needs a {other}, which is not supported yet{known}")
         kind = class_of_files(path)
         if kind is not None:
             return kind
