@@ -63,6 +63,14 @@ LATER: dict[str, tuple[dict[str, Any], str, list[int]]] = {
         "Q7 q7 Q8 Z9 z9",
         [N, N, UNK, N + 1, UNK],
     ),
+    "also where it gives another id to the same token": (
+        {
+            "added_tokens.json": {"Q7": N + 1},
+            "tokenizer_config.json": {"added_tokens_decoder": {str(N): PLAIN}},
+        },
+        "Q7 q7",
+        [N, N],
+    ),
     "special tokens under own names": ({"tokenizer_config.json": {"noi_token": "fox"}}, "x[foxy]", None),
     "special tokens under own names, in a section": (
         {"tokenizer_config.json": {"extra_special_tokens": {"noi_token": "fox", "end_token": "[Q7]"}}},

@@ -123,8 +123,8 @@ def test_the_most_frequent_characters_are_kept_where_there_is_no_room_for_all(ca
     made = train_vocabulary(iter(texts), vocab_size=5 + 3 + 1 + 2)
     assert [token for token in made.tokens if len(token) == 1] == ["a", "b", *MANY[:3]]  # and ##b
     assert (made.coverage.covered, made.coverage.total, made.coverage.left_out) == (13, 1510, 1497)
-    told = "0.86% of the characters of the text; 1,497 of 1,502 different ones are left out"
-    assert [each.getMessage() for each in caplog.records] == [f"the vocabulary covers {told}"]
+    shown = "0.86% of the characters of the text; 1,497 of 1,502 different ones are left out"
+    assert [each.getMessage() for each in caplog.records] == [f"the vocabulary covers {shown}"]
     limited = train_vocabulary(iter(texts), vocab_size=2000, limit_alphabet=3)
     assert [token for token in limited.tokens if len(token) == 1] == [*MANY[:3]]
     assert limited.coverage.left_out == 1499
