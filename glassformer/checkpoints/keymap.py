@@ -158,6 +158,7 @@ class KeyMap:
     optional: tuple[str, ...] = ()  # parts that a checkpoint may lack completely; they are then initialised
     old_names: tuple[tuple[str, str], ...] = ()  # endings of early checkpoints -> today's
     leftovers: tuple[str, ...] = ()  # buffers that old files hold and nobody needs
+    overruled: tuple[str, ...] = ()  # second names of weights whose own values in a file nothing computes with
 
     @cached_property
     def _readers(self) -> list[tuple[re.Pattern[str], bool, Row]]:

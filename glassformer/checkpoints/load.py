@@ -181,6 +181,8 @@ def load_weights(
                 faults.append(f"{name}: holds NaN or infinite values")
         ready[name] = tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
     for alias, name in tied.items():
+        if alias in keymap.overruled:
+            continue
         if alias in plan.sources and name in ready and plan.sources[alias] != plan.sources[name]:
             copy = read_source(weights, plan.sources[alias])
             if copy.shape != ready[name].shape or not torch.equal(copy.to(ready[name].dtype), ready[name]):

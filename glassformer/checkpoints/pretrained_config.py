@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,13 +38,40 @@ COMPUTING_KEYS = frozenset(
     n_embd n_head n_layer norm_first normalization_type num_hidden_groups num_key_value_heads
     parallel_attention pos_att_type pre_norm prenorm quantization_config relative_attention
     relative_attention_num_buckets residual_scale rope_scaling rope_theta rotary rotary_emb_base rotary_pct
-    rotary_value sliding_window sparse_attention use_alibi use_glu use_rms_norm""".split()
+    rotary_value sliding_window sparse_attention use_alibi use_glu use_relative_position use_rms_norm""".split()
 )
+# Of these, the ones that change nothing if they say the same as a field.
+REPEATED_FIELDS = {
+    "embedding_size": "hidden_size",
+    "n_embd": "hidden_size",
+    "n_head": "num_attention_heads",
+    "n_layer": "num_hidden_layers",
+    "num_key_value_heads": "num_attention_heads",
+}
+# Names that a field has in the files of other programs; it may stand there under both, with the same value.
+SECOND_NAMES = {"layer_norm_epsilon": "layer_norm_eps", "_output_attentions": "output_attentions"}
+# Keys of early releases that resemble those of today. Nothing computes with them.
+OUTDATED_KEYS = ("bos_token_ids", "eos_token_ids", "pad_token_ids")
 CODE_KEYS = ("auto_map", "custom_pipelines", "trust_remote_code")
 
 
 def is_switched_off(value: object) -> bool:
-    return value is None or value is False or value in (0, "", [], {})
+    return value is None or value is False or value in (0, "", "none", [], {}, ["none"])
+
+
+def refuse_misspelt(key: str, known: Collection[str]) -> None:
+    """Raise for an unknown key of a file that is nearly one of the known ones, and none that published files hold."""
+    if key.startswith("_") or key in OUTDATED_KEYS:
+        return
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.93)
+    if close:
+        raise ConfigError(f"config key {key!r} is not known, did you mean {close[0]!r}?")
+
+
+def refuse_contradiction(key: str, value: Any, other: str, known: Any) -> None:
+    """Raise if a file has two names of one field, with different values."""
+    if key != other and value != known:
+        raise ConfigError(f"{key} is {value!r}, but {other} is {known!r}, and both name the same setting")
 
 
 class ConfigMeta(type):
@@ -165,27 +192,32 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         values.pop("model_type", None)
         values["name_or_path"] = values.pop("_name_or_path", values.get("name_or_path")) or ""
         values["torch_dtype"] = values.pop("dtype", None) or values.get("torch_dtype")
-        ours, extra = {}, {}
+        ours: dict[str, Any] = {}
+        extra: dict[str, Any] = {}  # keys that are no fields
+        names: dict[str, str] = {}  # our names -> those in the file
         for key, value in values.items():
             name = cls.FILE_NAMES.get(key, key)
             if name not in known:
-                if key in COMPUTING_KEYS and not is_switched_off(value):
-                    raise ConfigError(
-                        f"{key} = {value!r} changes the computation in a way {cls.__name__} does not know"
-                    )
-                close = difflib.get_close_matches(key, known, n=1, cutoff=0.93)
-                if close:
-                    raise ConfigError(f"config key {key!r} is not known, did you mean {close[0]!r}?")
+                refuse_misspelt(key, known)
                 extra[key] = value
             elif value is None and not accepts_none(known[name]):
                 continue  # a null stands for the default
             else:
+                refuse_contradiction(key, value, names.setdefault(name, key), ours.get(name, value))
+                ours[name] = value
+        for key, name in SECOND_NAMES.items():
+            value = extra.get(key)
+            if value is not None and name in known:
+                refuse_contradiction(key, value, names.get(name, key), ours.get(name, value))
                 ours[name] = value
         labels = ours.get("id2label")
         if isinstance(labels, Mapping) and labels and "num_labels" in ours and len(labels) != ours["num_labels"]:
             extra["num_labels_in_file"] = ours.pop("num_labels")  # resolved by the weights' own shapes
         config = cls(**ours)
         config.extra.update(extra)
+        for key, value in extra.items():
+            if key in COMPUTING_KEYS and not is_switched_off(value) and not config._repeats_field(key, value):
+                raise ConfigError(f"{key} = {value!r} changes the computation in a way {cls.__name__} does not know")
         config.update(fields)
         return config
 
@@ -203,13 +235,25 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         for name, value in fields.items():
             setattr(self, name, value)
 
+    def _repeats_field(self, key: str, value: Any) -> bool:
+        """Whether an unknown key says what a field says."""
+        field = REPEATED_FIELDS.get(key) or SECOND_NAMES.get(key)
+        return field in self.field_names() and getattr(self, field) == value
+
+    def _is_outdated(self, key: str, value: Any) -> bool:
+        """Whether an unknown key said what a field said that has another value since."""
+        field = REPEATED_FIELDS.get(key) or SECOND_NAMES.get(key)
+        is_known = field in self.field_names() and not is_switched_off(value)
+        return is_known and not self._repeats_field(key, value)
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """Every field, under the names this architecture's files use."""
         file_names = {ours: theirs for theirs, ours in reversed(list(self.FILE_NAMES.items()))}
         values = {file_names.get(name, name): self.__dict__[name] for name in self.field_names()}
-        values = {**self.extra, **values, "model_type": self.model_type}
+        extra = {key: value for key, value in self.extra.items() if not self._is_outdated(key, value)}
+        values = {**extra, **values, "model_type": self.model_type}
         values["_name_or_path"] = values.pop("name_or_path")
         return json.loads(json.dumps(values))
 

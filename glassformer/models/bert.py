@@ -62,6 +62,7 @@ WEIGHTS = KeyMap(
     optional=("pooler", r"encoder\.layer\.\d+\.crossattention", r"cls\.predictions", r"cls\.seq_relationship"),
     old_names=((".gamma", ".weight"), (".beta", ".bias")),
     leftovers=(r"embeddings\.position_ids", r"embeddings\.token_type_ids"),
+    overruled=("cls.predictions.bias",),
 )
 
 

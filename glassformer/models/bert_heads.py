@@ -96,10 +96,12 @@ class BertWithLMHead(BertPreTrainedModel):
         self.cls.predictions.decoder = new_embeddings
 
     def tied_names(self) -> dict[str, str]:
-        names = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
-        if self.config.tie_word_embeddings:
-            names["cls.predictions.decoder.weight"] = "bert.embeddings.word_embeddings.weight"
-        return names
+        if not self.config.tie_word_embeddings:  # files may then hold another bias, which the decoder does not add
+            return {"cls.predictions.bias": "cls.predictions.decoder.bias"}
+        return {
+            "cls.predictions.decoder.bias": "cls.predictions.bias",
+            "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        }
 
     def word_logits(self, rows: Tensor) -> Tensor:
         return self.cls.predictions(rows)
@@ -110,6 +112,7 @@ class BertWithLMHead(BertPreTrainedModel):
         bias = torch.cat((head.bias.data[:shared], head.bias.data.new_zeros(size - shared)))
         head.bias = nn.Parameter(bias, requires_grad=head.bias.requires_grad)
         head.decoder = Linear(old.in_features, size, device="meta")
+        head.decoder.bias = head.bias
         if not self.config.tie_word_embeddings:
             weight = old.weight.data.new_empty(size, old.in_features).normal_(0.0, self.config.initializer_range)
             weight[:shared] = old.weight.data[:shared]

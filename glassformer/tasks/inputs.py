@@ -29,6 +29,7 @@ class Columns:
     optional: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()  # those that hold a list of texts instead of one text
+    target_texts: tuple[str, ...] = ()  # the targets that hold texts, which a new vocabulary needs too
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -44,6 +45,7 @@ class RowReader:
 
     name: ClassVar[str]
     columns: ClassVar[Columns]
+    column_aliases: ClassVar[Mapping[str, str]] = {}  # other names of columns -> ours
     Options: ClassVar[type[Options]] = Options
     nested_options: ClassVar[str | None] = None  # the argument that holds a dictionary of further options
 

@@ -21,6 +21,40 @@ CLASSES: dict[str, type[PreTrainedTokenizer]] = {
 }
 MODEL_TYPES = {each.model_type: CLASSES[each.tokenizer] for each in ARCHITECTURES.values() if each.tokenizer}
 MODEL_TYPES["roberta"] = RobertaTokenizer
+# Models whose tokenizers read files like ours, but give other ids: the class that each needs. Those that need none of
+# the classes here, nor their files, are refused by their files.
+OTHER_CLASSES = {
+    "biogpt": "BioGptTokenizer",
+    "blenderbot": "BlenderbotTokenizer",
+    "blenderbot-small": "BlenderbotSmallTokenizer",
+    "clip": "CLIPTokenizer",
+    "clipseg": "CLIPTokenizer",
+    "cpmant": "CpmAntTokenizer",
+    "ctrl": "CTRLTokenizer",
+    "deberta": "DebertaTokenizer",
+    "esm": "EsmTokenizer",
+    "flaubert": "FlaubertTokenizer",
+    "funnel": "FunnelTokenizer",
+    "gpt_neox_japanese": "GPTNeoXJapaneseTokenizer",
+    "groupvit": "CLIPTokenizer",
+    "herbert": "HerbertTokenizer",
+    "layoutlmv2": "LayoutLMv2Tokenizer",
+    "layoutlmv3": "LayoutLMv3Tokenizer",
+    "luke": "LukeTokenizer",
+    "mpnet": "MPNetTokenizer",
+    "oneformer": "CLIPTokenizer",
+    "owlvit": "CLIPTokenizer",
+    "phobert": "PhobertTokenizer",
+    "prophetnet": "ProphetNetTokenizer",
+    "roc_bert": "RoCBertTokenizer",
+    "roformer": "RoFormerTokenizer",
+    "splinter": "SplinterTokenizer",
+    "tapas": "TapasTokenizer",
+    "tapex": "TapexTokenizer",
+    "whisper": "WhisperTokenizer",
+    "xclip": "CLIPTokenizer",
+    "xlm": "XLMTokenizer",
+}
 WRAPPERS = ("PreTrainedTokenizerFast", "TokenizersBackend", "PreTrainedTokenizer")  # names that say nothing
 
 
@@ -69,6 +103,9 @@ def class_of(path: Path) -> type[PreTrainedTokenizer]:
         model_type = config.get("model_type")
         if isinstance(model_type, str) and model_type in MODEL_TYPES:
             return MODEL_TYPES[model_type]
+        if isinstance(model_type, str) and model_type in OTHER_CLASSES:
+            other = OTHER_CLASSES[model_type]
+            raise TokenizerError(f"{path}: a {model_type!r} model needs a {other}, which is not supported yet{known}")
         kind = class_of_files(path)
         if kind is not None:
             return kind

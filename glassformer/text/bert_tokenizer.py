@@ -144,7 +144,7 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
 
     def _compile_token_patterns(self) -> None:
         super()._compile_token_patterns()
-        names = [token.content if token.special else token.content.lower() for token in self._added_tokens.values()]
+        names = [token.content if token.is_exact else token.content.lower() for token in self._added_tokens.values()]
         # Special tokens that could still come to light when characters are dropped from a text, "[MA\\u200dSK]".
         hidden = (
             [name for name in names if not self._is_lower_casing or name == name.lower()]

@@ -51,6 +51,7 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         cls_token: Token | None = None,
         mask_token: Token | None = None,
         additional_special_tokens: Iterable[Token] = (),
+        extra_special_tokens: Mapping[str, Token] | None = None,  # under names of their own, such as "image_token"
         added_tokens: Mapping[int, Any] | None = None,
         model_max_length: int | None = None,
         padding_side: str = "right",
@@ -81,7 +82,8 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
             "mask_token": mask_token,
         }
         added = vocabulary.added | dict(added_tokens or {})
-        self._initialise_special_tokens(special, additional_special_tokens or (), added, vocabulary.name)
+        additional, extra = additional_special_tokens or (), extra_special_tokens or {}
+        self._initialise_special_tokens(special, additional, extra, added, vocabulary.name)
 
     # --- what a kind of tokenizer adds -------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,46 @@ def test_characters_and_words_are_folders_that_are_read(kind, text, tmp_path, ca
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / kind)
     word = text.read_text("utf-8").split()[0]
     assert len(tokenizer.tokenize(word)) == (len(word) if kind == "characters" else 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "covered"),
+    [
+        ("wordpiece", [], "It covers all 6 different characters of the text."),
+        (
+            "wordpiece",
+            ["--limit-alphabet=2"],
+            "80.00% of the characters of the text; 4 of 6 different ones are left out.",
+        ),
+        ("wordpiece", ["--vocab-size=7"], "80.00% of the characters of the text; 4 of 6 different ones are left out."),
+        ("bpe", [], "It covers all 6 different characters of the text."),
+        ("unigram", ["--vocab-size=12"], "It covers all 6 different characters of the text."),
+        ("characters", ["--min-frequency=2"], "80.00% of the characters of the text; 4 of 6 .* are spelt in bytes.\n"),
+        ("words", ["--vocab-size=4"], "80.00% of the words of the text; 4 of 6 different ones are left out."),
+    ],
+)
+def test_it_reports_what_the_vocabulary_covers(tmp_path, capsys, kind, options, covered):
+    path = tmp_path / "text.txt"
+    path.write_text("明 月 " * 8 + "几 时 有 酒\n", encoding="utf-8")
+    folder = str(tmp_path / "made")
+    assert main(["train-vocabulary", str(path), "--output", folder, "--kind", kind, *options]) == 0
+    shown = capsys.readouterr()
+    assert re.search(covered, shown.out), shown.out
+    assert not shown.err
+    advice = {"--limit-alphabet=2": "A higher --limit-alphabet covers more", "--vocab-size=7": "A larger --vocab-size"}
+    assert advice.get(*options, "It covers") in shown.out if options else True
+    assert (
+        main(["train-vocabulary", str(path), "--output", folder, "--kind", kind, *options, "--overwrite", "--json"])
+        == 0
+    )
+    read = json.loads(capsys.readouterr().out)["coverage"]
+    assert read["kinds"] == 6 and read["unit"] in covered and (read["left_out"] == 0) == (read["share"] == 1)
+
+
+def test_fewer_tokens_than_requested_have_their_reason(text, tmp_path, capsys):
+    arguments = ["--output", str(tmp_path / "made"), "--min-frequency=60"]
+    assert main(["train-vocabulary", str(text), *arguments]) == 0
+    shown = capsys.readouterr().out
+    assert "Fewer than the 30,000 that were requested: no other pair occurs 60 times in the text." in shown
+    assert main(["train-vocabulary", str(text), *arguments, "--overwrite", "--kind=bpe", "--limit-alphabet=3"]) == 1
+    assert "limit_alphabet is not for kind='bpe'" in capsys.readouterr().err

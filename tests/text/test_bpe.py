@@ -211,8 +211,11 @@ def test_unknown_symbols(bpe_folder):
     assert small.explain("xlow").stretches[0].words[0].note == "not in the vocabulary: x"
     without = GPT2Tokenizer.from_pretrained(bpe_folder, unk_token=None)
     assert without.encode(" low") == small.encode(" low")
-    with pytest.raises(InputError, match="needs the symbol 'x', which the vocabulary lacks"):
-        without.encode("low x")
+    with pytest.warns(UserWarning, match="lacks the symbol 'x' and names no unknown token: it is left out"):
+        assert without.encode("lxow x") == without.encode("low ")  # the symbols beside it are joined, as in the engine
+    assert without("lxow", return_offsets_mapping=True)["offset_mapping"] == [(0, 4)]
+    part = without.explain("lxow").stretches[0].words[0]
+    assert (part.tokens, part.note) == (("low",), "not in the vocabulary, left out: x")
     small.unk_token = "!"
     assert small.encode("lowx") == [small.vocab["low"], small.vocab["!"]]
 

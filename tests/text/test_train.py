@@ -6,6 +6,7 @@ import pytest
 
 from glassformer.errors import ArgumentError, InputError, TokenizerError
 from glassformer.text import BertTokenizer, train_vocabulary
+from glassformer.text.training.trained_vocabulary import Coverage
 from glassformer.text.training.vocabulary_training import SPECIAL
 
 SIZE = {"wordpiece": 330, "bpe": 330, "unigram": 70}
@@ -83,8 +84,13 @@ def test_bad_input(tmp_path, corpus):
         train_vocabulary(corpus, kind="bpe", limit_alphabet=10)
     with pytest.raises(InputError, match="min_frequency is not for kind='unigram'"):
         train_vocabulary(corpus, kind="unigram", min_frequency=3)
-    with pytest.raises(InputError, match="too small"):
-        train_vocabulary(corpus, vocab_size=10)
+    with pytest.raises(InputError, match="vocab_size 5 is too small: special tokens alone are 5; raise it"):
+        train_vocabulary(corpus, vocab_size=5)
+    with pytest.raises(InputError, match="raise it or lower limit_alphabet"):
+        train_vocabulary(corpus, vocab_size=10, limit_alphabet=20)
+    for kind in ("wordpiece", "bpe", "unigram"):
+        with pytest.raises(InputError, match="the text to train on is empty, or white space alone"):
+            train_vocabulary(iter([" \n"]), kind=kind)
     with pytest.raises(ArgumentError, match="did you mean 'vocab_size'"):
         train_vocabulary(corpus, vocabsize=10)
     with pytest.raises(InputError, match="empty list"):
@@ -98,3 +104,37 @@ def test_case(corpus):
     lowered = train_vocabulary(corpus, kind="bpe", vocab_size=330, lowercase=True)
     assert "The" in kept.decode(kept.encode("The fox"))
     assert lowered.decode(lowered.encode("The fox")) == "the fox"
+
+
+MANY = "".join(map(chr, range(0x4E00, 0x4E00 + 1500)))  # more characters than BERT's original training kept
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+def test_every_character_of_a_text_is_kept_if_there_is_room(kind, caplog):
+    made = train_vocabulary(iter([MANY]), kind=kind, vocab_size=4000)
+    assert (made.coverage.share, made.coverage.kinds, made.coverage.left_out) == (1.0, 1500, 0)
+    assert made.decode(made.encode(MANY)).replace(" ", "") == MANY
+    assert str(made.coverage) == "all 1,500 different characters of the text"
+    assert not caplog.records
+
+
+def test_the_most_frequent_characters_are_kept_where_there_is_no_room_for_all(caplog):
+    texts = [MANY, MANY[:3], MANY[:3], "ab ab"]  # 3 * 3 + 1497 + 4 characters of 1502 kinds
+    made = train_vocabulary(iter(texts), vocab_size=5 + 3 + 1 + 2)
+    assert [token for token in made.tokens if len(token) == 1] == ["a", "b", *MANY[:3]]  # and ##b
+    assert (made.coverage.covered, made.coverage.total, made.coverage.left_out) == (13, 1510, 1497)
+    shown = "0.86% of the characters of the text; 1,497 of 1,502 different ones are left out"
+    assert [each.getMessage() for each in caplog.records] == [f"the vocabulary covers {shown}"]
+    limited = train_vocabulary(iter(texts), vocab_size=2000, limit_alphabet=3)
+    assert [token for token in limited.tokens if len(token) == 1] == [*MANY[:3]]
+    assert limited.coverage.left_out == 1499
+
+
+def test_nearly_all_is_never_called_all():
+    coverage = Coverage.of({"a": 10**6, "b": 1}, {"a"})
+    assert str(coverage) == "99.99% of the characters of the text; 1 of 2 different ones are left out"
+
+
+def test_a_unigram_vocabulary_covers_the_normal_forms_of_characters():
+    made = train_vocabulary(iter(["ﬁne Ａ ｶﾞ"] * 30), kind="unigram", vocab_size=30)
+    assert made.coverage.left_out == 0

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from ...errors import InputError
 from ..output.terminal import print_json, size
 
+if TYPE_CHECKING:
+    from ...text.training.trained_vocabulary import Coverage
+
+REASONS = {  # why there are fewer tokens than requested
+    "wordpiece": "no other pair occurs {} times in the text",
+    "bpe": "no other pair occurs {} times in the text",
+    "unigram": "no other piece is useful for the text",
+    "characters": "the text has no others",
+    "words": "the text has no others that are frequent enough",
+}
 FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
 
 
@@ -22,6 +32,7 @@ def train_vocabulary(
     kind: Literal["wordpiece", "bpe", "unigram", "characters", "words"] = "wordpiece",
     vocab_size: Annotated[int | None, arg(metavar="N")] = None,
     min_frequency: Annotated[int | None, arg(metavar="N")] = None,
+    limit_alphabet: Annotated[int | None, arg(metavar="N")] = None,
     cased: bool = False,
     overwrite: bool = False,
     json: bool = False,
@@ -43,12 +54,13 @@ def train_vocabulary(
         vocab_size: How many tokens at most, special ones included; 30000 if not given, or (words) all there are.
         min_frequency: How often a pair must occur to become a token (wordpiece, bpe); 2 if not given. Of
             characters and words, how often they must occur themselves.
+        limit_alphabet: Keep the N most frequent characters (wordpiece); all for which there is room if not given.
         cased: Keep capitals and accents (wordpiece); the other kinds always do.
         overwrite: Replace a tokenizer that is in the folder already.
         json: Print JSON.
     """
-    from ... import train_tokenizer
-    from ... import train_vocabulary as train
+    from ...text.training.new_tokenizer import make_tokenizer
+    from ...text.training.vocabulary_training import make_vocabulary
 
     if not files:
         raise InputError("name at least one text file")
@@ -63,13 +75,16 @@ def train_vocabulary(
     started = time.perf_counter()
     try:
         if kind in ("bpe", "unigram"):
-            trained = train(list(files), kind, vocab_size or 30000, min_frequency)
-            vocab = trained.vocab
+            trained = make_vocabulary(
+                list(files), kind, vocab_size or 30000, min_frequency, limit_alphabet=limit_alphabet
+            )
+            vocab, coverage = trained.vocab, trained.coverage
             written = trained.save(output)
         else:
-            trained = train_tokenizer(list(files), kind, vocab_size, min_frequency, False if cased else None)
-            vocab = trained.vocab
-            written = trained.save_pretrained(output)
+            lowercase = False if cased else None
+            made, coverage = make_tokenizer(list(files), kind, vocab_size, min_frequency, lowercase, limit_alphabet)
+            vocab = made.vocab
+            written = made.save_pretrained(output)
     except OSError as error:
         raise InputError(f"{error.filename or output}: {(error.strerror or str(error)).lower()}") from None
     seconds = time.perf_counter() - started
@@ -78,14 +93,26 @@ def train_vocabulary(
     read = sum(file.stat().st_size for file in files)
     if json:
         values = {"kind": kind, "tokens": len(vocab), "requested": vocab_size, "bytes_read": read, "seconds": seconds}
-        print_json({**values, "files": list(written)})
+        covered = {name: getattr(coverage, name) for name in ("unit", "share", "kinds", "left_out")}
+        print_json({**values, "coverage": covered, "files": list(written)})
         return 0
     print(f"{len(vocab):,} tokens ({kind}) from {size(read)} of text in {seconds:.1f} s")
     if len(vocab) < vocab_size:
-        print(f"The text has no more than that: {vocab_size:,} were requested.")
+        reason = REASONS[kind].format(2 if min_frequency is None else min_frequency)
+        print(f"Fewer than the {vocab_size:,} that were requested: {reason}.")
     elif len(vocab) > vocab_size:
         print(f"A {kind} vocabulary cannot have fewer on this text: {vocab_size:,} were requested.")
+    print(f"It covers {coverage}." + advice(coverage, kind, limit_alphabet))
     print("Longest: " + ", ".join(sorted(vocab, key=lambda token: (-len(token), token))[:6]))
     for path in written:
         print(f"  {path}")
     return 0
+
+
+def advice(coverage: Coverage, kind: str, limit_alphabet: int | None) -> str:
+    """Which option would cover more of the text."""
+    if not coverage.left_out or coverage.are_spelt:
+        return ""
+    if kind == "wordpiece" and limit_alphabet is not None:
+        return " A higher --limit-alphabet covers more."
+    return " A larger --vocab-size" + (", or a lower --min-frequency," if kind == "words" else "") + " covers more."

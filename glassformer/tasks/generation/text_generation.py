@@ -20,7 +20,13 @@ from ...text.base.encoding_options import check_range, check_whole_number
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, EncodedIds, Example, vectors_at
 from ..inputs import Columns, Row
-from ..language_modeling.plain_text import DocumentOptions, read_corpus, read_documents, row_starts_document
+from ..language_modeling.plain_text import (
+    DocumentOptions,
+    add_line_ends,
+    read_corpus,
+    read_documents,
+    row_starts_document,
+)
 from ..metrics import perplexity
 from ..objectives import LOSS
 from ..task_options import check_at_least, check_bool
@@ -33,7 +39,6 @@ class TextGenerationOptions(GenerationTaskOptions, DocumentOptions):
     """Options for prompts, and for plain text in training and evaluation."""
 
     context: int | None = None  # block size in tokens; longer documents are split. None: the model's limit
-    line_end: str = ""  # appended to every row in training, such as "<eos>"
     document_end: str = ""  # appended to every document in training, such as "<|endoftext|>"
     overlap: int = 0  # in evaluation: tokens of the previous block that a block reads again as context
     sampled_words: int | None = None  # in training: the size of the sampled softmax, None for the full vocabulary
@@ -133,7 +138,7 @@ class TextGeneration(GenerationTask):
             else self.tokenizer.ids_to_tokens[control_token_id(self.tokenizer, options.label)]
         )
         before += options.prefix or ""
-        found = [text + options.line_end for text in texts]
+        found = add_line_ends(self, texts)
         for line, number in enumerate(numbers):
             if line == 0 or number != numbers[line - 1]:
                 found[line] = before + found[line]

@@ -55,7 +55,7 @@ class TextToText(GenerationTask):
     """Generate a target for each source."""
 
     head = "seq2seq-lm"
-    columns = Columns(("source",), targets=("target",))
+    columns = Columns(("source",), targets=("target",), target_texts=("target",))
     generated_columns = ("target",)
     Options = TextToTextOptions
     answer_key: str  # of the generated text in an answer

@@ -45,7 +45,7 @@ class FillMask(TextTask):
     name = "fill-mask"
     head = "masked-lm"
     trained_as = "masked-language-modeling"
-    columns = Columns(("text",), (), ("words",))
+    columns = Columns(("text",), (), ("words",), target_texts=("words",))
     Options = FillMaskOptions
     nested_options = "tokenizer_kwargs"
     unwraps_one = True

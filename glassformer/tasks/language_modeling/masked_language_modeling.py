@@ -19,7 +19,7 @@ from ..metrics import perplexity
 from ..objectives import LOSS
 from ..task_options import check_bool
 from .fill_mask import FillMask, FillMaskOptions
-from .plain_text import DocumentOptions, make_segmenter, read_corpus, read_documents, row_starts_document
+from .plain_text import DocumentOptions, add_line_ends, make_segmenter, read_corpus, read_documents, row_starts_document
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +60,17 @@ class MaskedLanguageModeling(FillMask):
     def prepare_rows(self, rows: Sequence[Any], training: bool = True) -> Pieces:
         """Blocks of documents that fit between [CLS] and [SEP]."""
         texts, numbers, names = read_documents(self, rows)
-        corpus = read_corpus(self, texts, numbers, make_segmenter(self.options.words))
+        corpus = self.encode_documents(texts, numbers)
         around = self.tokenizer.num_special_tokens_to_add()
         table = split_into_blocks(corpus.bounds, self.limit - around)
         return Pieces(corpus, table, (table[:, 1] - table[:, 0] + around).tolist(), names)
+
+    def encode_documents(self, texts: Sequence[str], numbers: Sequence[int], sentences: bool = False) -> Corpus:
+        """Lines of documents as ids; a segmenter's words are kept apart by the tokenizer."""
+        segmenter = make_segmenter(self.options.words)
+        if segmenter is None or self.options.line_end is not None:
+            texts = add_line_ends(self, texts, sentences)
+        return read_corpus(self, texts, numbers, segmenter)
 
     def starts_document(self, row: Any) -> bool:
         return row_starts_document(self, row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,11 @@ from ...data.document_corpus import (
     longest_words,
 )
 from ...data.file_row import Row as FileRow
-from ...errors import GlassformerError, InputError
+from ...errors import GlassformerError, InputError, spelt
 from ...text.base.text_inputs import describe
+from ...text.bpe.bpe import SYMBOLS
+from ...text.bpe.byte_level_tokenizer import ByteLevelTokenizer
+from ...text.tokenizer import PreTrainedTokenizer
 from ..task_options import TextOptions
 
 if TYPE_CHECKING:
@@ -32,10 +36,13 @@ class DocumentOptions(TextOptions):
 
     documents: str = "row"  # every row is one, "blank": rows up to an empty one, "file": all rows of a file
     document_start: str | None = None  # a regular expression: the row in which it is found starts a document
+    line_end: str | None = None  # appended to every row in training, such as "<eos>"; None: what keeps words apart
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_documents(self.documents, self.document_start)
+        if self.line_end is not None and not isinstance(self.line_end, str):
+            raise InputError(f"line_end must be a text or None, got {describe(self.line_end)}")
 
 
 def read_documents(task: TextTask, rows: Iterable[Any]) -> tuple[list[str], list[int], Callable[[int], str]]:
@@ -68,6 +75,66 @@ def row_starts_document(task: TextTask, row: Any) -> bool:
     if options.document_start is not None:
         return re.search(options.document_start, task.read(row)["text"]) is not None
     return options.documents != "blank" or not task.read(row)["text"].strip()
+
+
+def add_line_ends(task: TextTask, texts: Sequence[str], sentences: bool = False) -> list[str]:
+    """Lines with what stands between them in a document; `sentences` were not lines, and have no line breaks to keep.
+
+    Where the option line_end says nothing, this is the line break itself if the tokenizer has tokens for it, else a
+    space, though none between Chinese characters; and nothing if the tokenizer separates the words of two lines anyway.
+    """
+    options = task.options
+    if options.line_end is not None:
+        return [text + options.line_end for text in texts]
+    if options.documents == "row" and options.document_start is None and not sentences:
+        return list(texts)
+    end = default_line_end(task.tokenizer)
+    if not end:
+        return list(texts)
+    end = " " if sentences else end
+    what = "a space, none between Chinese characters" if end == " " else "the line break, which the tokenizer keeps"
+    message = "lines of a document are joined by %s; %s joins them by nothing"
+    task.warn_once("line_end", message, what, spelt("option", "line_end", ""))
+    if end == " ":
+        return join_by_spaces(texts)
+    return [text if text.endswith(end) else text + end for text in texts]
+
+
+def default_line_end(tokenizer: PreTrainedTokenizer) -> str:
+    """What keeps the last word of a line from the first one of the next: the first of these that has tokens."""
+    for end in ("\n", " "):
+        if isinstance(tokenizer, ByteLevelTokenizer) and SYMBOLS[ord(end)] not in tokenizer.vocab:
+            continue
+        ids = tokenizer.encode(end, add_special_tokens=False)
+        decoded = tokenizer.decode(ids, clean_up_tokenization_spaces=False) if ids else ""
+        if decoded == end or (end == "\n" and decoded.endswith(end)):  # some put a space before every text
+            return end
+    return ""
+
+
+def join_by_spaces(texts: Sequence[str]) -> list[str]:
+    """Texts with a space after those that need one before the next text that is not empty."""
+    joined, after = [], ""
+    for text in reversed(texts):
+        joined.append(text + space_between(text, after))
+        after = text or after
+    return joined[::-1]
+
+
+def space_between(text: str, after: str) -> str:
+    """A space if two lines need one: not beside white space, and not between characters that are written without.
+
+    >>> space_between("this", "lesson"), space_between("明月", "几时有"), space_between("用", "GPT")
+    (' ', '', ' ')
+    """
+    if not text or not after or text[-1].isspace() or after[0].isspace():
+        return ""
+    return "" if is_unspaced(text[-1]) and is_unspaced(after[0]) else " "
+
+
+def is_unspaced(char: str) -> bool:
+    """Whether a character belongs to a script that is written without spaces: Chinese and Japanese, not Korean."""
+    return unicodedata.east_asian_width(char) in "WF" and not unicodedata.name(char, "").startswith("HANGUL")
 
 
 def read_corpus(

@@ -21,7 +21,7 @@ from ..batch import Batch, Example
 from ..metrics import perplexity
 from ..objectives import Objective
 from .masked_language_modeling import MaskedLanguageModeling, MaskedLanguageModelingOptions, masked_accuracy
-from .plain_text import make_segmenter, read_corpus, read_documents
+from .plain_text import read_documents
 
 log = logging.getLogger("glassformer")
 
@@ -67,12 +67,13 @@ class PreTraining(MaskedLanguageModeling):
     def prepare_rows(self, rows: Sequence[Any], training: bool = True) -> Pieces:
         """Consecutive sentences of a document that fill the model's input."""
         texts, numbers, names = read_documents(self, rows)
-        if self.options.sentences == "punctuation":
+        is_split = self.options.sentences == "punctuation"
+        if is_split:
             parts = [
                 (part, number) for text, number in zip(texts, numbers, strict=True) for part in split_sentences(text)
             ]
             texts, numbers = [part for part, _ in parts], [number for _, number in parts]
-        corpus = read_corpus(self, texts, numbers, make_segmenter(self.options.words))
+        corpus = self.encode_documents(texts, numbers, sentences=is_split)
         table = gather_sentences(corpus, self.pair_limit)
         sizes = corpus.lines[table[:, 1]] - corpus.lines[table[:, 0]]
         usable = sizes > 1

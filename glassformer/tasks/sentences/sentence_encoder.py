@@ -122,10 +122,17 @@ class SentenceEncoder(nn.Module):
 
     def get_sentence_embedding_dimension(self) -> int:
         """The number of components of a vector."""
-        width = self.model.config.hidden_size * len(self.steps[0].modes)
-        for step in self.steps:
+        pooling, *further = self.used_steps
+        width = self.model.config.hidden_size * len(pooling.modes)
+        for step in further:
             width = step.linear.out_features if isinstance(step, Dense) else width
         return width
+
+    @property
+    def used_steps(self) -> list[nn.Module]:
+        """The last pooling and what follows it: each pooling reads the token vectors and replaces what came before."""
+        last = max(place for place, step in enumerate(self.steps) if isinstance(step, Pooling))
+        return list(self.steps)[last:]
 
     get_embedding_dimension = get_sentence_embedding_dimension
 
@@ -133,8 +140,9 @@ class SentenceEncoder(nn.Module):
         """A tokenizer's padded batch -> B C."""
         states = self.model.base_model(**inputs, return_dict=True).last_hidden_state  # B T C
         mask = inputs.get("attention_mask", torch.ones_like(inputs["input_ids"]))
-        vectors = self.steps[0](states, mask, prompt_length)
-        for step in self.steps[1:]:
+        pooling, *further = self.used_steps
+        vectors = pooling(states, mask, prompt_length)
+        for step in further:
             vectors = step(vectors)
         return vectors
 

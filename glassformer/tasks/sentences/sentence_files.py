@@ -92,7 +92,10 @@ def read_modules(folder: Path) -> list[tuple[str, str]] | None:
 
 def read_step(kind: str, folder: Path) -> nn.Module:
     """One module after the model."""
-    config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    path = folder / "config.json"
+    if kind in ("Pooling", "Dense") and not path.is_file():
+        raise ConfigError(f"{path} does not exist, and the step {kind} cannot be made without it")
+    config = read_json(path) if path.is_file() else {}
     for name in ("module_input_name", "module_output_name"):
         if config.get(name) not in (None, "sentence_embedding"):
             raise ConfigError(f"{folder}: {name} {config[name]!r} is not supported, only 'sentence_embedding'")

@@ -62,7 +62,8 @@ class SentenceSimilarity(EmbeddingTask):
     """
 
     name = "sentence-similarity"
-    columns = Columns(("text", "text_pair"), (), ("score", "negative"))
+    columns = Columns(("text", "text_pair"), (), ("score", "negative"), target_texts=("negative",))
+    column_aliases = ALIASES
     Options = SentenceSimilarityOptions
 
     def __init__(

@@ -27,11 +27,16 @@ class AddedToken:
     single_word: bool = False  # only where it is not part of a longer word
     lstrip: bool = False  # takes the white space on its left with it
     rstrip: bool = False
-    normalized: bool = False  # for other programs: whether it is looked for in the changed text
+    normalized: bool = False  # whether it is looked for in the changed text, lower-cased if that is
     special: bool = True
 
     def __str__(self) -> str:
         return self.content
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is looked for letter by letter, even where text is lower-cased."""
+        return self.special or not self.normalized
 
     @classmethod
     def read(cls, value: Any, special: bool, where: str) -> AddedToken:
@@ -42,8 +47,9 @@ class AddedToken:
             value = dict(value)
             content = value.get("content")
             if isinstance(content, str) and content:
+                special = value.get("special", special)
                 flags = {n: value[n] for n in ("single_word", "lstrip", "rstrip", "normalized") if n in value}
-                return cls(content, **flags, special=value.get("special", special))
+                return cls(content, **{"normalized": not special, **flags}, special=special)
         elif isinstance(getattr(value, "content", None), str):  # the AddedToken of the tokenizers library
             flags = {n: getattr(value, n) for n in ("single_word", "lstrip", "rstrip", "normalized")}
             return cls(value.content, **flags, special=special or value.special)
@@ -112,22 +118,32 @@ class SpecialTokens:
             warnings.warn(message, UserWarning, stacklevel=7)
 
     def _initialise_special_tokens(
-        self, special: Mapping[str, Any], additional: Iterable[Any], added: Mapping[int, Any], where: str
+        self,
+        special: Mapping[str, Any],
+        additional: Iterable[Any],
+        extra: Mapping[str, Any],
+        added: Mapping[int, Any],
+        where: str,
     ) -> None:
-        """Register the tokens; every special token must have an id, in the vocabulary or among the added."""
+        """Register the tokens; every special token must have an id, in the vocabulary or among the added.
+
+        Only those under names of their own, `extra`, may lack one: they are then no tokens, as in older programs.
+        """
         self._special: dict[str, str | None] = dict.fromkeys(NAMES)
         self._additional: list[str] = []
+        self._extra: dict[str, str] = {}
         self._added_tokens: dict[str, AddedToken] = {}  # what is looked for in texts
         self.added_tokens_encoder: dict[str, int] = {}
+        named = [*special.items(), *((ADDITIONAL, value) for value in additional)]
+        read = [(n, AddedToken.read(v, special=True, where=f"{where}, {n}")) for n, v in named if v is not None]
+        special_texts = {token.content for _, token in read}
         for index, value in sorted(added.items()):
-            token = AddedToken.read(value, special=False, where=where)
+            is_special = isinstance(value, str) and value in special_texts
+            token = AddedToken.read(value, special=is_special, where=where)
             self._assign_id(token.content, index, where)
             self._added_tokens[token.content] = token
         missing = []
-        for name, value in [*special.items(), *((ADDITIONAL, value) for value in additional)]:
-            if value is None:
-                continue
-            token = AddedToken.read(value, special=True, where=f"{where}, {name}")
+        for name, token in read:
             if token.content not in self.vocab and token.content not in self.added_tokens_encoder:
                 missing.append(f"{token.content!r} ({name})")
                 continue
@@ -136,12 +152,32 @@ class SpecialTokens:
             else:
                 self._special[name] = token.content
             self._added_tokens.setdefault(token.content, token)
+        self._initialise_extra_tokens(extra, where)
         if missing:
             raise TokenizerError(
                 f"{where} has no {', '.join(missing)}; add it to the vocabulary, name another token that is there, "
                 f"or pass None for a special token that is not needed, as in mask_token=None"
             )
         self._compile_token_patterns()
+
+    def _initialise_extra_tokens(self, extra: Mapping[str, Any], where: str) -> None:
+        """Register special tokens under names of their own."""
+        for name, value in extra.items():
+            token = AddedToken.read(value, special=True, where=f"{where}, {name}")
+            if token.content in self.vocab or token.content in self.added_tokens_encoder:
+                self._extra[name] = token.content
+                self._added_tokens.setdefault(token.content, token)
+            else:
+                self.kept_settings[name] = token.content
+                self._warn_once(f"{where} has no {token.content!r} ({name}), which stays plain text")
+
+    def __getattr__(self, name: str) -> Any:
+        extra = self.__dict__.get("_extra", {})
+        if name in extra:
+            return extra[name]
+        if name.removesuffix("_id") in extra:
+            return self._id_of(extra[name.removesuffix("_id")])
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _assign_id(self, token: str, index: int, where: str) -> None:
         """Give an added token its id, unless the vocabulary has the pair already."""
@@ -180,7 +216,7 @@ class SpecialTokens:
     def special_tokens_map(self) -> dict[str, str | list[str]]:
         """The part each special token plays, and the token."""
         named: dict[str, Any] = {name: token for name, token in self._special.items() if token is not None}
-        return named | ({ADDITIONAL: list(self._additional)} if self._additional else {})
+        return named | self._extra | ({ADDITIONAL: list(self._additional)} if self._additional else {})
 
     @property
     def additional_special_tokens(self) -> list[str]:
@@ -193,7 +229,11 @@ class SpecialTokens:
     @property
     def all_special_tokens(self) -> list[str]:
         """The special tokens, each once."""
-        return list(dict.fromkeys([*(t for t in self._special.values() if t is not None), *self._additional]))
+        return list(
+            dict.fromkeys(
+                [*(t for t in self._special.values() if t is not None), *self._extra.values(), *self._additional]
+            )
+        )
 
     @property
     def all_special_ids(self) -> list[int]:
@@ -256,6 +296,10 @@ class SpecialTokens:
         """Split a text at its special and added tokens: (start, end, the token, or None for plain text)."""
         return self._cut(text, self._pattern)
 
+    def _added_token(self, found: str) -> AddedToken:
+        """The token that was found in a text."""
+        return self._added_tokens[found]
+
     def _cut(self, text: str, pattern: re.Pattern[str] | None) -> list[tuple[int, int, str | None]]:
         matches = list(pattern.finditer(text)) if pattern else []
         if not matches:
@@ -264,7 +308,7 @@ class SpecialTokens:
         done = 0
         for match in matches:
             start, end = match.span()
-            token = self._added_tokens.get(match.group()) or AddedToken(match.group())
+            token = self._added_token(match.group())
             if start < done or (token.single_word and is_part_of_word(text, start, end)):
                 continue
             before = text[done:start]

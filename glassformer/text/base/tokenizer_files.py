@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+import warnings
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -20,6 +21,7 @@ CONFIG, SPECIAL, ADDED, ENGINE = (
     "added_tokens.json",
     "tokenizer.json",
 )
+EXTRA = "extra_special_tokens"
 HUB = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
 INTERNAL = ("self", "vocab", "merges", "kept_settings", "added_tokens", "name_or_path")
 
@@ -115,6 +117,7 @@ class PretrainedFiles(SpecialTokens):
             "clean_up_tokenization_spaces": self.clean_up_tokenization_spaces,
             **self._unset_special_tokens(),
             **self.special_tokens_map,
+            **({EXTRA: dict(self._extra)} if self._extra else {}),
         }
 
     def _unset_special_tokens(self) -> dict[str, None]:
@@ -171,23 +174,43 @@ def find(name_or_path: str | PathLike[str], files: tuple[str, ...], **hub: Any) 
 def read_settings(folder: Path, valid: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings that a tokenizer takes, from its three small files; and the keys that are only kept."""
     config = read_json(folder / CONFIG, missing={})
-    listed: dict[int, Any] = {}
-    for content, index in read_json(folder / ADDED, missing={}).items():
-        listed[read_token_id(index, folder / ADDED)] = content
-    for index, value in (config.pop("added_tokens_decoder", None) or {}).items():
-        listed[read_token_id(index, folder / CONFIG)] = value
-    extra = config.get("extra_special_tokens")
-    if isinstance(extra, list) and not config.get(ADDITIONAL):
-        config[ADDITIONAL] = config.pop("extra_special_tokens")
+    listed = read_added(folder, config.pop("added_tokens_decoder", None))
+    if isinstance(config.get(EXTRA), list) and not config.get(ADDITIONAL):
+        config[ADDITIONAL] = config.pop(EXTRA)
     if "max_len" in config:  # the name of the setting in files of 2019
         config.setdefault("model_max_length", config.pop("max_len"))
     special = read_json(folder / SPECIAL, missing={})
     config |= {name: value for name, value in special.items() if name in (*NAMES, ADDITIONAL) and value is not None}
+    own = {name: value for name, value in {**config, **special}.items() if is_own_special_token(name, value, valid)}
+    config = {name: value for name, value in config.items() if name not in own}
+    named = config.pop(EXTRA, None)
+    if own or named:
+        config[EXTRA] = {**(named if isinstance(named, Mapping) else {}), **own}
     read = {name: value for name, value in config.items() if name in valid}
     if read.get(ADDITIONAL, ()) is None:
         read.pop(ADDITIONAL)
     kept = {name: value for name, value in config.items() if name not in read and name not in INTERNAL}
     return read | {"added_tokens": listed}, kept
+
+
+def read_added(folder: Path, decoder: Mapping[str, Any] | None) -> dict[int, Any]:
+    """Added tokens by id: those of tokenizer_config.json, or in folders from before 2023 those of added_tokens.json."""
+    path = folder / ADDED
+    older = {read_token_id(index, path): content for content, index in read_json(path, missing={}).items()}
+    if not decoder:
+        return older
+    listed = {read_token_id(index, folder / CONFIG): value for index, value in decoder.items()}
+    texts = {index: value.get("content") if isinstance(value, Mapping) else value for index, value in listed.items()}
+    other = next((f"{content!r} {index}" for index, content in older.items() if texts.get(index) != content), None)
+    if other is not None:
+        warnings.warn(f"{path} gives {other}, unlike added_tokens_decoder in {CONFIG}, which is used", stacklevel=5)
+    return listed
+
+
+def is_own_special_token(name: str, value: Any, valid: Collection[str]) -> bool:
+    """Whether a key of a file names a special token of this tokenizer alone, such as "noi_token": "[NOI]"."""
+    is_token = (isinstance(value, str) and value) or (isinstance(value, Mapping) and "content" in value)
+    return name.endswith("_token") and name not in valid and name not in NAMES and bool(is_token)
 
 
 def read_token_id(value: Any, path: Path) -> int:

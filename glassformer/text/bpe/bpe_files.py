@@ -26,6 +26,7 @@ class BpeFile(VocabularyFile):
     """What the files of a BPE vocabulary say: the tokens, and which pairs are joined in which order."""
 
     merges: Sequence[Pair] = field(default_factory=tuple)
+    drops_unknown: bool = False  # symbols that the vocabulary lacks are left out, and not read as the unknown token
 
 
 def read_pair(vocab: Path, merges: Path) -> BpeFile:
@@ -76,7 +77,9 @@ def read_engine_file(path: Path, suffix: str) -> tuple[BpeFile, dict[str, Any]]:
     if suffix and not model.get("end_of_word_suffix"):
         raise TokenizerError(f"{path} marks no ends of words, this tokenizer marks them with {suffix!r}")
     merges = [pair_of(pair, f"{path}, merge {number}") for number, pair in enumerate(model.get("merges") or ())]
-    return BpeFile(read_ids(model.get("vocab"), path), str(path), read_added_tokens(parsed, path), {}, merges), parsed
+    vocab, added = read_ids(model.get("vocab"), path), read_added_tokens(parsed, path)
+    drops = "unk_token" in model and model["unk_token"] is None
+    return BpeFile(vocab, str(path), added, {}, merges, drops), parsed
 
 
 def section_of(parsed: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -100,7 +103,8 @@ def engine_for(tokenizer: BpeTokenizer) -> Tokenizer:
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
 
-    unknown = {} if tokenizer._has_every_symbol or tokenizer.unk_token is None else {"unk_token": tokenizer.unk_token}
+    has_unknown = not tokenizer._has_every_symbol and not tokenizer._drops_unknown
+    unknown = {"unk_token": tokenizer.unk_token} if has_unknown else {}
     suffix = tokenizer.end_of_word
     return Tokenizer(BPE(tokenizer.vocab, tokenizer.merges.pairs, end_of_word_suffix=suffix, fuse_unk=False, **unknown))
 
@@ -117,7 +121,12 @@ def engine_text(tokenizer: BpeTokenizer) -> str:
 
 
 def vocabulary_files(tokenizer: BpeTokenizer) -> dict[str, str]:
-    """vocab.json, merges.txt and, if the engine can hold the vocabulary, tokenizer.json."""
+    """vocab.json, merges.txt and, if the engine can hold the vocabulary, tokenizer.json.
+
+    Unknown symbols that are left out although there is an unknown token are known to tokenizer.json alone.
+    """
+    if tokenizer._fits_engine and tokenizer._drops_unknown and tokenizer.unk_token is not None:
+        return {ENGINE: engine_text(tokenizer)}
     ordered = dict(sorted(tokenizer.vocab.items(), key=lambda item: item[1]))
     lines = [f"{HEADER}: 0.2", *(f"{a} {b}" for a, b in tokenizer.merges.pairs)]
     files = {"vocab.json": json.dumps(ordered, ensure_ascii=False) + "\n", "merges.txt": "\n".join(lines) + "\n"}

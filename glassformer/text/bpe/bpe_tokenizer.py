@@ -40,6 +40,7 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
 
     def __init__(self, vocabulary: BpeFile, **shared: Any) -> None:
         self.merges = Merges(vocabulary.merges)
+        self._file_drops_unknown = vocabulary.drops_unknown
         super().__init__(vocabulary, **shared)
 
     # --- what a kind of tokenizer adds -------------------------------------------------------------------------
@@ -105,7 +106,7 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
             other = cls._read_engine(engine)
             if other.vocab != read.vocab or list(other.merges) != list(read.merges):
                 warnings.warn(f"{read.name} and {ENGINE} hold different vocabularies; the former is used", stacklevel=5)
-            read = BpeFile(read.vocab, read.name, other.added, other.settings, read.merges)
+            read = BpeFile(read.vocab, read.name, other.added, other.settings, merges=read.merges)
         return read
 
     @classmethod
@@ -118,6 +119,11 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
         return vocabulary_files(self)
 
     # --- the engine and its fallback ---------------------------------------------------------------------------
+
+    @property
+    def _drops_unknown(self) -> bool:
+        """Whether symbols that the vocabulary lacks are left out, and not read as the unknown token."""
+        return not self._has_every_symbol and (self._file_drops_unknown or self.unk_token is None)
 
     @cached_property
     def _fits_engine(self) -> bool:
@@ -146,11 +152,25 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
         offsets: Offsets = []
         words: list[int] = []
         for number, (symbols, origins) in enumerate(self._parts(text)):
+            if self._drops_unknown:
+                symbols, origins = self._known(symbols, origins)
             part_tokens = self.merges.tokens(symbols)
             tokens += part_tokens
             offsets += self._offsets_of(part_tokens, origins)
             words += [number] * len(part_tokens)
         return Pieces([self._id_or_unknown(token) for token in tokens], (offsets, words), tokens)
+
+    def _known(self, symbols: Sequence[str], origins: Sequence[int]) -> tuple[list[str], list[int]]:
+        """The symbols that the vocabulary has, with their places; it is logged once that there are others."""
+        kept = [(symbol, origin) for symbol, origin in zip(symbols, origins, strict=True) if symbol in self.vocab]
+        if len(kept) < len(symbols):
+            lost = next(symbol for symbol in symbols if symbol not in self.vocab)
+            self._warn_once(
+                f"the vocabulary lacks the symbol {lost!r} and names no unknown token: it is left out, as in the "
+                "original, and so may be others",
+                key="unknown symbols",
+            )
+        return [symbol for symbol, _ in kept], [origin for _, origin in kept]
 
     def _offsets_of(self, tokens: list[str], origins: Sequence[int]) -> Offsets:
         """Where the tokens of a part stand in the text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from ...errors import InputError, TokenizerError
 from ..base.tokenizer_files import setting
 from ..encoding import Offsets, Pieces
 from ..engine.unicode_classes import engine_may_pre_tokenize_differently
-from .bpe import byte_origins, bytes_of, parts, symbols_of
+from .bpe import SYMBOLS, byte_origins, bytes_of, parts, symbols_of
 from .bpe_files import BpeFile, engine_for, has_every_byte, read_engine_file, section_of
 from .bpe_tokenizer import BpeTokenizer
 
@@ -36,6 +37,7 @@ class ByteLevelTokenizer(BpeTokenizer):
             ) from None
         self._own_settings = settings
         self._has_every_symbol = has_every_byte(vocabulary.vocab)
+        self._known_bytes = bytes(byte for byte, symbol in enumerate(SYMBOLS) if symbol in vocabulary.vocab)
         super().__init__(vocabulary, **shared)
 
     # --- text to pieces ----------------------------------------------------------------------------------------
@@ -70,7 +72,9 @@ class ByteLevelTokenizer(BpeTokenizer):
         return Pieces(pieces.ids, lambda: (shifted(pieces.offsets, length), pieces.words), pieces.tokens)
 
     def _engine_agrees(self, text: str, split_special_tokens: bool) -> bool:
-        if not self._fits_engine or not (self._has_every_symbol or self.unk_token is not None):
+        if not self._fits_engine:
+            return False
+        if self._drops_unknown and text.encode("utf-8", "surrogatepass").translate(None, self._known_bytes):
             return False
         return not engine_may_pre_tokenize_differently(text)
 
@@ -105,7 +109,7 @@ class ByteLevelTokenizer(BpeTokenizer):
                 f"{cls.__name__} does what ByteLevel (with its own pattern) describes, and changes nothing before"
             )
         settings = {"add_prefix_space": splitter.get("add_prefix_space")}
-        return BpeFile(read.vocab, read.name, read.added, settings | cls._read_template(parsed, path), read.merges)
+        return dataclasses.replace(read, settings=settings | cls._read_template(parsed, path))
 
     @classmethod
     def _read_template(cls, parsed: Mapping[str, Any], path: Path) -> dict[str, Any]:

@@ -63,13 +63,19 @@ class LowerCasing(SpecialTokens):
 
     def _compile_token_patterns(self) -> None:
         super()._compile_token_patterns()
-        # Text is lower-cased before added tokens are looked for, so "NewTok" is found in "newtok" and "NEWTOK".
-        names = {
-            token.content if token.special else token.content.lower(): name
-            for name, token in self._added_tokens.items()
-        }
+        # Text is lower-cased before added tokens are looked for, so "NewTok" is found in "newtok" and "NEWTOK". One
+        # that is then a word of the vocabulary stays that word, as in the original.
+        names = {name: name for name, token in self._added_tokens.items() if token.is_exact}
+        for name, token in self._added_tokens.items():
+            if not token.is_exact and (name == name.lower() or name.lower() not in self.vocab):
+                names.setdefault(name.lower(), name)
         self._by_lower = names if self._is_lower_casing and any(name == name.lower() for name in names) else {}
         self._lower_pattern = any_of(self._by_lower)
+        if self._is_lower_casing:
+            self._pattern = any_of(names)  # what is not to be lower-cased
+
+    def _added_token(self, found: str) -> AddedToken:
+        return self._added_tokens[self._by_lower.get(found, found)]
 
     def _split_at_special_tokens(self, text: str) -> list[tuple[int, int, str | None]]:
         if self._lower_pattern is None:

@@ -109,10 +109,14 @@ def explain_part(
     added = len(prefixed) - length
     source = prefixed[start:end]
     merges: list[Merge] = []
+    lost = [symbol for symbol in symbols if symbol not in tokenizer.vocab] if tokenizer._drops_unknown else []
+    if lost:
+        symbols, origins = tokenizer._known(symbols, origins)
     tokens = tokenizer.merges.apply(symbols, merges)
     ids = [tokenizer._id_or_unknown(token) for token in tokens]
     pieces = Pieces(ids, (tokenizer._offsets_of(tokens, origins), [0] * len(ids)), tokens)
-    unknown = [token for token in tokens if token not in tokenizer.vocab]
+    unknown = lost or [token for token in tokens if token not in tokenizer.vocab]
+    fate = ", left out" if lost else ""
     return PartSteps(
         source,
         None if tokenizer.end_of_word else tuple(source.encode("utf-8")),
@@ -123,5 +127,5 @@ def explain_part(
         tuple(tokens),
         tuple(ids),
         tuple(tokenizer._with_original_offsets(pieces, length, added).offsets),
-        f"not in the vocabulary: {' '.join(map(printable, unknown))}" if unknown else "",
+        f"not in the vocabulary{fate}: {' '.join(map(printable, unknown))}" if unknown else "",
     )

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from os import PathLike
+from typing import Any
 
 from ...errors import InputError, nearest, suggests
 from ..base.encoding_options import check_whole_number
@@ -18,8 +19,9 @@ from ..bpe.bpe import SYMBOLS
 from ..gpt2_tokenizer import END, GPT2Tokenizer
 from ..tokenizer import PreTrainedTokenizer
 from ..wordpiece.wordpiece import NOT_SPACE
+from .trained_vocabulary import Coverage
 from .training_text import read_lines
-from .vocabulary_training import train_vocabulary
+from .vocabulary_training import make_vocabulary, visible
 
 TOKENIZER_KINDS = ("wordpiece", "bpe", "characters", "words")
 UNKNOWN, LINE_END = "<unk>", "<eos>"
@@ -32,10 +34,12 @@ def train_tokenizer(
     vocab_size: int | None = None,
     min_frequency: int | None = None,
     lowercase: bool | None = None,
+    limit_alphabet: int | None = None,
 ) -> PreTrainedTokenizer:
     """Make a tokenizer from text files or from an iterator of strings, as `train_vocabulary` takes them.
 
-    wordpiece   a BertTokenizer, 30,000 tokens by default
+    wordpiece   a BertTokenizer, 30,000 tokens by default; it keeps every character for which there is room, or the
+                `limit_alphabet` most frequent ones
     bpe         a GPT2Tokenizer, 30,000 tokens by default
     characters  a GPT2Tokenizer in which every character that occurs `min_frequency` times is a token; the others are
                 spelt in bytes, so that no text is unknown
@@ -45,7 +49,23 @@ def train_tokenizer(
     >>> words = train_tokenizer(iter(["the cat sat on the mat"]), "words")
     >>> words.convert_ids_to_tokens(words.encode("the dog sat <eos>", add_special_tokens=False))
     ['the', '<unk>', 'sat', '<eos>']
+
+    Characters (or words) of the text that have no token are logged.
     """
+    made, coverage = make_tokenizer(files_or_texts, kind, vocab_size, min_frequency, lowercase, limit_alphabet)
+    coverage.warn()
+    return made
+
+
+def make_tokenizer(
+    files_or_texts: Any,
+    kind: str,
+    vocab_size: int | None,
+    min_frequency: int | None,
+    lowercase: bool | None,
+    limit_alphabet: int | None,
+) -> tuple[PreTrainedTokenizer, Coverage]:
+    """The tokenizer of `train_tokenizer`, and how much of the text it covers."""
     if kind not in TOKENIZER_KINDS:
         hint = nearest(str(kind), TOKENIZER_KINDS)
         raise InputError(f"a new tokenizer is one of {', '.join(TOKENIZER_KINDS)}, got {kind!r}{hint}")
@@ -53,42 +73,48 @@ def train_tokenizer(
     check_whole_number("min_frequency", min_frequency, 0)
     if kind != "wordpiece" and lowercase is not None:
         raise InputError(f"lowercase is for wordpiece; a tokenizer of {kind} keeps every text as it is")
+    if kind != "wordpiece" and limit_alphabet is not None:
+        raise InputError(f"limit_alphabet is for wordpiece, not for {kind}")
     if kind == "characters" and vocab_size is not None:
         raise InputError("vocab_size is not for characters, which are as many as the text has; give min_frequency")
+    size = vocab_size or 30000
     if kind == "wordpiece":
         lower = lowercase is not False
-        return BertTokenizer.train(
-            files_or_texts, vocab_size=vocab_size or 30000, min_frequency=min_frequency, do_lower_case=lower
-        )
+        made = make_vocabulary(files_or_texts, kind, size, min_frequency, lower, limit_alphabet=limit_alphabet)
+        return BertTokenizer(vocab=made.vocab, do_lower_case=lower), made.coverage
     if kind == "bpe":
-        made = train_vocabulary(files_or_texts, "bpe", vocab_size or 30000, min_frequency)
+        made = make_vocabulary(files_or_texts, kind, size, min_frequency)
         merges = json.loads(made.engine.to_str())["model"]["merges"]
         pairs = [(first, second) for first, second in (p.split(" ") if isinstance(p, str) else p for p in merges)]
-        return GPT2Tokenizer(vocab=made.vocab, merges=pairs, clean_up_tokenization_spaces=False)
+        return GPT2Tokenizer(vocab=made.vocab, merges=pairs, clean_up_tokenization_spaces=False), made.coverage
     lines = read_lines(files_or_texts)
     if kind == "characters":
         return character_tokenizer(lines, min_frequency or 1)
     return word_tokenizer(lines, vocab_size, min_frequency or 1)
 
 
-def character_tokenizer(lines: Iterable[str], frequency: int) -> GPT2Tokenizer:
+def character_tokenizer(lines: Iterable[str], frequency: int) -> tuple[GPT2Tokenizer, Coverage]:
     """Every character a token. A merge begins with the first byte of a character and so never joins two of them."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(line)
+    if not counts:
+        raise InputError("the text to train on is empty")
     tokens = [*SYMBOLS]
     merges = []
-    for char in sorted(char for char, count in counts.items() if count >= frequency and not char.isascii()):
+    kept = {char for char, count in counts.items() if count >= frequency or char.isascii()}
+    for char in sorted(char for char in kept if not char.isascii()):
         joined, *rest = (SYMBOLS[byte] for byte in char.encode())
         for symbol in rest:
             merges.append((joined, symbol))
             joined += symbol
             tokens.append(joined)
     vocab = {token: number for number, token in enumerate(dict.fromkeys([*tokens, END]))}
-    return GPT2Tokenizer(vocab=vocab, merges=list(dict.fromkeys(merges)), clean_up_tokenization_spaces=False)
+    made = GPT2Tokenizer(vocab=vocab, merges=list(dict.fromkeys(merges)), clean_up_tokenization_spaces=False)
+    return made, Coverage.of(visible(counts), kept, spelt=True)
 
 
-def word_tokenizer(lines: Iterable[str], size: int | None, frequency: int) -> BertTokenizer:
+def word_tokenizer(lines: Iterable[str], size: int | None, frequency: int) -> tuple[BertTokenizer, Coverage]:
     """Words by frequency, the most frequent first, and of equals in the order of the alphabet."""
     counts: Counter[str] = Counter()
     for line in lines:
@@ -99,7 +125,7 @@ def word_tokenizer(lines: Iterable[str], size: int | None, frequency: int) -> Be
     if not words:
         raise InputError(f"the text has no word that occurs {frequency} times")
     kept = [*own, *words][:size]
-    return BertTokenizer(
+    made = BertTokenizer(
         vocab={word: number for number, word in enumerate(kept)},
         do_lower_case=False,
         do_basic_tokenize=False,
@@ -112,3 +138,4 @@ def word_tokenizer(lines: Iterable[str], size: int | None, frequency: int) -> Be
         clean_up_tokenization_spaces=False,
         max_input_chars_per_word=max(100, *map(len, kept)),
     )
+    return made, Coverage.of(counts, set(kept), "words")

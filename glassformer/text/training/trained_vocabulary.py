@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -11,6 +12,45 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from typing_extensions import Self
+
+log = logging.getLogger("glassformer")
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the text that a vocabulary was trained on has tokens of its own."""
+
+    unit: str  # what was counted: "characters" (white space is none) or "words"
+    total: int  # in the text
+    covered: int  # of these
+    kinds: int  # different ones in the text
+    left_out: int  # of these, without a token
+    are_spelt: bool = False  # what has no token is spelt in bytes, so that nothing is lost
+
+    @classmethod
+    def of(
+        cls, counts: Mapping[str, int], known: Container[str], unit: str = "characters", spelt: bool = False
+    ) -> Self:
+        """The coverage of what was counted by what is known."""
+        covered = [count for each, count in counts.items() if each in known]
+        return cls(unit, sum(counts.values()), sum(covered), len(counts), len(counts) - len(covered), spelt)
+
+    @property
+    def share(self) -> float:
+        return self.covered / self.total if self.total else 1.0
+
+    def __str__(self) -> str:
+        if not self.left_out:
+            return f"all {self.kinds:,} different {self.unit} of the text"
+        share = f"{min(self.share, 0.9999):.2%}"  # not all, whatever it is rounded to
+        fate = "spelt in bytes" if self.are_spelt else "left out"
+        return f"{share} of the {self.unit} of the text; {self.left_out:,} of {self.kinds:,} different ones are {fate}"
+
+    def warn(self) -> None:
+        """Log what is lost, if anything is."""
+        if self.left_out and not self.are_spelt:
+            log.warning("the vocabulary covers %s", self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +59,7 @@ class Vocabulary:
 
     kind: str
     engine: Tokenizer
+    coverage: Coverage
 
     @property
     def tokens(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from ...errors import InputError, nearest, refuse_unknown, suggests
 from ..base.encoding_options import check_whole_number
 from ..engine.engine_exceptions import engine_may_differ
 from ..wordpiece.wordpiece import BasicTokenizer
-from .trained_vocabulary import Vocabulary
+from .trained_vocabulary import Coverage, Vocabulary
 from .training_text import read_lines
 
 if TYPE_CHECKING:
@@ -45,9 +45,38 @@ def train_vocabulary(
 
     A list counts as paths if it holds `Path` objects, or strings that all name existing files; wrap strings in an
     iterator (`iter(texts)`) to say that they are texts. The same input gives the same vocabulary; special tokens come
-    first. None stands for what is usual: WordPiece reads text as BERT does, lower-cased and with at most 1000
-    different characters, the others keep the case; a pair of pieces must occur twice to be merged.
+    first. None stands for what is usual: WordPiece reads text as BERT does, lower-cased, the others keep the case; a
+    pair of pieces must occur twice to be merged. WordPiece keeps every character for which `vocab_size` has room, the
+    most frequent ones first, or the `limit_alphabet` most frequent ones. `coverage` of the result says how much of the
+    text that is, and what is left out is logged.
     """
+    made = make_vocabulary(
+        files_or_texts,
+        kind,
+        vocab_size,
+        min_frequency,
+        lowercase,
+        special_tokens,
+        limit_alphabet,
+        strip_accents,
+        tokenize_chinese_chars,
+    )
+    made.coverage.warn()
+    return made
+
+
+def make_vocabulary(
+    files_or_texts: Any,
+    kind: str,
+    vocab_size: int,
+    min_frequency: int | None = None,
+    lowercase: bool | None = None,
+    special_tokens: Sequence[str] | None = None,
+    limit_alphabet: int | None = None,
+    strip_accents: bool | None = None,
+    tokenize_chinese_chars: bool | None = None,
+) -> Vocabulary:
+    """`train_vocabulary` for callers that report the coverage themselves."""
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}{nearest(str(kind), KINDS)}")
     refuse_unread(
@@ -64,23 +93,41 @@ def train_vocabulary(
     lowercase = kind == "wordpiece" if lowercase is None else lowercase
     special = list(SPECIAL[kind] if special_tokens is None else special_tokens)
     lines = read_lines(files_or_texts)
+    counts: Counter[str] = Counter()
     if kind == "wordpiece":
         basic = BasicTokenizer(lowercase, (), tokenize_chinese_chars is not False, strip_accents)
-        engine = wordpiece(lines, basic, vocab_size, min_frequency, special, limit_alphabet or 1000)
+        engine, coverage = wordpiece(lines, basic, vocab_size, min_frequency, special, limit_alphabet)
     elif kind == "bpe":
         engine, trainer = bpe(vocab_size, min_frequency, special, lowercase)
-        engine.train_from_iterator(lines, trainer)
+        engine.train_from_iterator(counted(lines, counts), trainer)
+        coverage = Coverage.of(visible(counts), counts)  # every byte has a token
     else:
         engine, trainer = unigram(vocab_size, special, lowercase)
-        engine.train_from_iterator((line.rstrip("\r\n") for line in lines), trainer)
+        lines = counted((line.rstrip("\r\n") for line in lines), counts, engine.normalizer.normalize_str)
+        engine.train_from_iterator(lines, trainer)
         make_deterministic(engine, special)
-    made = Vocabulary(kind, engine)
+        coverage = Coverage.of(visible(counts), engine.get_vocab())
+    made = Vocabulary(kind, engine, coverage)
+    if not coverage.total:
+        raise InputError("the text to train on is empty, or white space alone")
     if len(made) <= len(special):
         raise InputError(
             f"the text gave no tokens beside the {len(special)} special ones; there is too little of it for "
             f"min_frequency {min_frequency}"
         )
     return made
+
+
+def counted(lines: Iterable[str], counts: Counter[str], normal: Callable[[str], str] = str) -> Iterator[str]:
+    """The same lines, while their characters are counted, in their normal form."""
+    for line in lines:
+        counts.update(normal(line))
+        yield line
+
+
+def visible(counts: Counter[str]) -> Counter[str]:
+    """Counts without those of white space."""
+    return Counter({char: count for char, count in counts.items() if not char.isspace()})
 
 
 def refuse_unread(kind: str, **given: Any) -> None:
@@ -92,8 +139,8 @@ def refuse_unread(kind: str, **given: Any) -> None:
 
 
 def wordpiece(
-    lines: Iterable[str], basic: BasicTokenizer, size: int, frequency: int, special: list[str], alphabet: int
-) -> Tokenizer:
+    lines: Iterable[str], basic: BasicTokenizer, size: int, frequency: int, special: list[str], alphabet: int | None
+) -> tuple[Tokenizer, Coverage]:
     """Count words as BERT reads them, then let the trainer merge.
 
     The trainer numbers the pieces `##a` in the order in which it happens to meet them, and breaks ties by number; so
@@ -106,8 +153,11 @@ def wordpiece(
     for word, count in counts.items():
         for char in word:
             characters[char] += count
-    kept = sorted(sorted(characters, key=lambda char: (-characters[char], char))[:alphabet])
-    inner = sorted({char for word in counts for char in word[1:]} & set(kept))
+    inside = {char for word in counts for char in word[1:]}
+    kept = kept_characters(characters, inside, size - len(special), alphabet)
+    if not kept and characters:
+        raise InputError(f"vocab_size {size} is too small: special tokens alone are {len(special)}; raise it")
+    inner = sorted(inside & set(kept))
     least = len(special) + len(kept) + len(inner)
     if size < least:
         raise InputError(
@@ -129,7 +179,26 @@ def wordpiece(
     vocab = trained.get_vocab()
     merged = sorted(vocab.keys() - {*first, *kept}, key=vocab.__getitem__)
     tokens = dict.fromkeys([*special, *kept, *first[len(special) :], *merged])
-    return reading_engine({token: index for index, token in enumerate(tokens)}, basic, special)
+    engine = reading_engine({token: index for index, token in enumerate(tokens)}, basic, special)
+    return engine, Coverage.of(characters, set(kept))
+
+
+def kept_characters(characters: Counter[str], inside: set[str], room: int, limit: int | None) -> list[str]:
+    """The `limit` most frequent characters, or all that there is room for; one that stands inside of words takes two.
+
+    >>> kept_characters(Counter("aaabbc"), {"b"}, room=3, limit=None)
+    ['a', 'b']
+    """
+    ordered = sorted(characters, key=lambda char: (-characters[char], char))
+    if limit is not None:
+        return sorted(ordered[:limit])
+    kept = []
+    for char in ordered:
+        taken = 2 if char in inside else 1
+        if taken <= room:
+            kept.append(char)
+            room -= taken
+    return sorted(kept)
 
 
 def count_words(lines: Iterable[str], basic: BasicTokenizer) -> Counter[str]:

@@ -145,7 +145,7 @@ def put_added_tokens(engine: Tokenizer, tokenizer: PreTrainedTokenizer) -> None:
             single_word=token.single_word,
             lstrip=token.lstrip,
             rstrip=token.rstrip,
-            normalized=not token.special,
+            normalized=not token.is_exact,
             special=token.special,
         )
         (engine.add_special_tokens if token.special else engine.add_tokens)([made])

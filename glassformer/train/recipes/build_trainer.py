@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -137,25 +137,41 @@ def tokenizers(recipe: Recipe, kind: type[TextTask], rows: Iterable[Any]) -> tup
     """The task's tokenizer, and a dictionary with that of the target if it has its own."""
     inputs, generated = kind.columns.inputs, kind.generated_columns
     if recipe.target_tokenizer is None:
-        return tokenizer_of(recipe, recipe.tokenizer, rows, (*inputs, *generated)), {}
+        return tokenizer_of(recipe, recipe.tokenizer, kind, rows, (*inputs, *kind.columns.target_texts)), {}
     if not generated:
         raise ConfigError(f"target_tokenizer is for tasks that write other texts than they read, not for {kind.name}")
-    target = tokenizer_of(recipe, recipe.target_tokenizer, rows, generated)
+    target = tokenizer_of(recipe, recipe.target_tokenizer, kind, rows, generated)
     if not isinstance(target, PreTrainedTokenizer):
         target = AutoTokenizer.from_pretrained(target)
-    return tokenizer_of(recipe, recipe.tokenizer, rows, inputs), {"target_tokenizer": target}
+    return tokenizer_of(recipe, recipe.tokenizer, kind, rows, inputs), {"target_tokenizer": target}
 
 
-def tokenizer_of(recipe: Recipe, name: str | None, rows: Iterable[Any], columns: Iterable[str]) -> Any:
+def tokenizer_of(
+    recipe: Recipe, name: str | None, kind: type[TextTask], rows: Iterable[Any], columns: Sequence[str]
+) -> Any:
     """The name of a tokenizer, or a new one that is trained on all texts in some columns."""
     if not is_new(name):
         return name
     settings = inspect.signature(train_tokenizer).parameters.keys() - {"files_or_texts", "kind"}
     refuse_unknown(recipe.vocabulary, sorted(settings), "[vocabulary]")
-    columns = list(columns)
-    renamed = ({**row, **{ours: row[theirs] for theirs, ours in usual_names(row, columns).items()}} for row in rows)
-    texts = (row[column] + "\n" for row in renamed for column in columns if isinstance(row.get(column), str))
-    return train_tokenizer(texts, str(name).removeprefix(NEW), **recipe.vocabulary)
+    return train_tokenizer(texts_of(kind, rows, columns), str(name).removeprefix(NEW), **recipe.vocabulary)
+
+
+def texts_of(kind: type[TextTask], rows: Iterable[Any], columns: Sequence[str]) -> Iterator[str]:
+    """The texts in some columns of a task's rows; a list of words or of choices is one text."""
+    is_empty, present = True, ()
+    for row in rows:
+        present = present or tuple(map(str, row))
+        names = {**kind.column_aliases, **usual_names(row, kind.columns.inputs)}
+        found = {names.get(name, name): value for name, value in row.items()}
+        for value in map(found.get, columns):
+            text = " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            if isinstance(text, str) and text.strip():
+                is_empty = False
+                yield text + "\n"
+    if is_empty:
+        there = ", ".join(present) or "nothing"
+        raise ConfigError(f"a new tokenizer needs texts in {', '.join(columns)}; the rows hold {there}")
 
 
 def new_task(

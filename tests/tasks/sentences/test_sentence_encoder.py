@@ -239,6 +239,30 @@ def test_wrong_steps(make, library, file, change, error, message):
         SentenceEncoder.from_pretrained(folder)
 
 
+@pytest.mark.parametrize("name", ["1_Pooling", "2_Dense"])
+def test_a_step_without_its_settings_is_not_guessed(make, library, name):
+    from sentence_transformers import models
+
+    folder, _ = make(pooled(library, "cls"), models.Dense(48, 20))
+    (folder / name / "config.json").unlink()
+    with pytest.raises(ConfigError, match=rf"{name}.config\.json does not exist, and the step {name[2:]} cannot be"):
+        SentenceEncoder.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("has_layer", [False, True])
+def test_the_last_of_several_poolings_counts(make, library, tmp_path, has_layer):
+    """Each reads the token vectors, as in the original, whatever stands between them."""
+    from sentence_transformers import models
+
+    between = [models.Dense(48, 20)] if has_layer else []
+    folder, reference = make(pooled(library, "mean"), *between, pooled(library, ("cls", "max")), models.Normalize())
+    encoder = SentenceEncoder.from_pretrained(folder)
+    assert_equal(encoder.encode(TEXTS), reference.encode(TEXTS))
+    assert encoder.get_sentence_embedding_dimension() == 2 * 48
+    encoder.save_pretrained(tmp_path / "again")
+    assert_equal(SentenceEncoder.from_pretrained(tmp_path / "again").encode(TEXTS), reference.encode(TEXTS))
+
+
 def test_steps_that_are_not_numbers(make, library):
     from safetensors.torch import load_file, save_file
     from sentence_transformers import models
