@@ -24,6 +24,8 @@ from .errors import WeightsError as WeightsError
 from .explain.analysis.alignment import align as align
 from .explain.analysis.head_importance import ablation_curve as ablation_curve
 from .explain.analysis.head_importance import head_importance as head_importance
+from .explain.analysis.relation_probe import probe_relations as probe_relations
+from .explain.analysis.relation_probe import read_relation_sentences as read_relation_sentences
 from .explain.capture import capture as capture
 from .explain.capture import run_with_cache as run_with_cache
 from .explain.pages.alignment_page import write_alignments as write_alignments

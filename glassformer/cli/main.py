@@ -27,6 +27,7 @@ VERBS = (
     "search",
     "see",
     "explore",
+    "heads",
     "prune",
     "compare-layers",
     "train",

@@ -13,7 +13,13 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from glassformer import BertForSequenceClassification, BertModel, Subject
+from glassformer import (
+    BertForSequenceClassification,
+    BertModel,
+    Subject,
+    probe_relations,
+    read_relation_sentences,
+)
 from glassformer.explain.analysis.interventions import Change, try_change
 from glassformer.serve.explorer import Explorer
 
@@ -21,7 +27,8 @@ from ..models.architectures import tiny_bert
 from .browser import Eye
 from .conftest import HOSTILE, TEXT, running
 
-VIEWS = ("heads", "arcs", "heat", "neuron", "predict", "lens", "whatif", "attribute", "compare", "generate", "anatomy")
+VIEWS = ("heads", "arcs", "heat", "neuron", "relations", "predict", "lens", "whatif", "attribute", "compare")
+VIEWS += ("generate", "anatomy")
 
 
 def opened(chromium, address: str, **settings) -> Iterator:
@@ -87,6 +94,29 @@ def test_values_under_the_pointer_are_the_models(page, hostile_subject):
         assert (int(found[1]), int(found[2])) == (row, column)
         assert float(found[3]) == pytest.approx(weights[row, column].item(), rel=2e-5)
         assert float(found[4]) == pytest.approx(1, abs=2e-5)
+
+
+def test_related_words_lead_to_their_heads(chromium, minilm):
+    """The table has the numbers of the probe, and a head of it is shown in the grid of all heads."""
+    explorer = Explorer([Subject.load(minilm)], "the animal was tired")
+    sentences = read_relation_sentences()[:12]
+    explorer.probes[0, "en"] = probe_relations(explorer.subjects[0], sentences).to_dict()
+    found = explorer.probes[0, "en"]["relations"][0]
+    for _, address in running(explorer):
+        for page in opened(chromium, address):
+            show(page, "relations")
+            row = page.locator("tbody tr").first.inner_text()
+            layer, head, share = found["best"]
+            assert "pronoun → noun" in row and f"{100 * share:.0f} %" in row and f"Layer {layer} Head {head}" in row
+            assert f"{found['offset']:+d}" in row
+            page.get_by_role("button", name=f"Layer {layer} Head {head}", exact=True).first.click()
+            page.wait_for_selector("[data-view=heads]")
+            assert f"Layer {layer} Head {head}:" in page.inner_text(".told >> nth=0")
+
+
+def test_a_model_that_knows_none_of_the_words_says_so(page):
+    show(page, "relations")
+    assert "no sentence could be used" in page.inner_text("#panel")
 
 
 @torch.no_grad()
@@ -356,7 +386,11 @@ def test_every_view_is_saved_as_a_picture(page, view):
     ]
     assert "<script" not in drawing
     wanted = {"generate": "This model does not write.", "anatomy": "embeddings", "predict": "probability"}
-    wanted |= {"heads": "Layer 0 Head 0", "compare": "probability"}  # their tokens are dots of a canvas
+    wanted |= {
+        "heads": "Layer 0 Head 0",
+        "compare": "probability",
+        "relations": "How often a head",
+    }  # their tokens are dots of a canvas
     assert any(text.startswith(wanted.get(view, "cat")) for text in texts), texts
     picture = saved(page, "PNG")
     assert picture.startswith(b"\x89PNG")

@@ -11,12 +11,14 @@ import { attributePanel, whatIfPanel } from "./panels_causes.js";
 import { comparePanel } from "./panel_compare.js";
 import { generatePanel } from "./panel_generate.js";
 import { anatomyPanel } from "./panel_anatomy.js";
+import { relationsPanel } from "./panel_relations.js";
 import { forText, readState, writeState } from "./state.js";
 import { say, speak } from "./words.js";
 import "./texts.js";
 
 const PANELS = {
   heads: [headsPanel, "allHeads"], arcs: [arcsPanel, "headView"], heat: [heatPanel, "heatMap"], neuron: [neuronPanel, "neuronView"],
+  relations: [relationsPanel, "relations"],
   predict: [predictPanel, "predictions"], lens: [lensPanel, "lens"], whatif: [whatIfPanel, "whatIf"],
   attribute: [attributePanel, "attribution"], compare: [comparePanel, "compare"], generate: [generatePanel, "generation"],
   anatomy: [anatomyPanel, "anatomy"],
