@@ -25,6 +25,7 @@ VERBS = (
     "translate",
     "embed",
     "search",
+    "cluster",
     "see",
     "explore",
     "heads",

@@ -60,7 +60,7 @@ def make_optimizer(
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-6,
 ) -> torch.optim.Optimizer:
-    """ "adamw", or "adam", in which weight decay is a part of the gradient as in L2 regularisation (Kingma and Ba 2015).
+    """AdamW for "adamw"; Adam with the weight decay as a part of the gradient (L2 regularisation) for "adam".
 
     Loshchilov and Hutter (2019) compare the two: in "adam" weights with large gradients decay less.
 
