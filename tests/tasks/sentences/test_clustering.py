@@ -82,10 +82,15 @@ def test_clusters_are_in_order_of_size():
     assert found.members(0)[0] == 1
 
 
-def test_the_first_centres_are_spread():
-    points, labels = blobs(0.05)
-    chosen = first_centres(points.double(), 4, torch.Generator().manual_seed(1))
-    assert len({int(labels[squared_distances(points.double(), one[None]).argmin()]) for one in chosen}) == 4
+def test_the_first_centres_are_the_best_of_their_candidates():
+    """All six blobs are found; the first candidate each time finds them in 6 of these 20 seeds."""
+    points, labels = blobs(0.5, count=6, width=6)
+    points = points.double()
+    spread = 0
+    for seed in range(20):
+        chosen = first_centres(points, 6, torch.Generator().manual_seed(seed))
+        spread += len({int(labels[squared_distances(points, one[None]).argmin()]) for one in chosen}) == 6
+    assert spread >= 18
 
 
 def test_an_empty_cluster_gets_the_farthest_vector():
