@@ -24,12 +24,15 @@ from .errors import WeightsError as WeightsError
 from .explain.analysis.alignment import align as align
 from .explain.analysis.head_importance import ablation_curve as ablation_curve
 from .explain.analysis.head_importance import head_importance as head_importance
+from .explain.analysis.relation_probe import probe_relations as probe_relations
+from .explain.analysis.relation_probe import read_relation_sentences as read_relation_sentences
 from .explain.capture import capture as capture
 from .explain.capture import run_with_cache as run_with_cache
 from .explain.pages.alignment_page import write_alignments as write_alignments
 from .explain.pages.bertviz_views import head_view as head_view
 from .explain.pages.bertviz_views import model_view as model_view
 from .explain.pages.bertviz_views import neuron_view as neuron_view
+from .explain.pages.cluster_page import draw_clusters as draw_clusters
 from .explain.pages.image_files import draw_alignment as draw_alignment
 from .explain.pages.image_files import draw_heads as draw_heads
 from .explain.patch import patched as patched
@@ -133,6 +136,9 @@ from .tasks.next_sentence import NextSentence as NextSentence
 from .tasks.pipeline import Pipeline as Pipeline
 from .tasks.pipeline import pipeline as pipeline
 from .tasks.question_answering import QuestionAnswering as QuestionAnswering
+from .tasks.sentences.cluster_summary import summarise_clusters as summarise_clusters
+from .tasks.sentences.clustering import cluster_vectors as cluster_vectors
+from .tasks.sentences.clustering import silhouette as silhouette
 from .tasks.sentences.sentence_encoder import SentenceEncoder as SentenceEncoder
 from .tasks.sentences.sentence_similarity import SentenceSimilarity as SentenceSimilarity
 from .tasks.task import Task as Task

@@ -22,6 +22,7 @@ from ..explain.analysis import head_measures as measures
 from ..explain.analysis import logit_lens as lens
 from ..explain.analysis.layer_similarity import cka_table
 from ..explain.analysis.model_anatomy import anatomy
+from ..explain.analysis.relation_probe import probe_relations, read_relation_sentences
 from ..explain.pages.attention_page import ASSETS
 from ..explain.pages.bertviz_views import page_of_reading, score_bias_of
 from ..explain.reading import Part, Reading
@@ -52,13 +53,14 @@ class Explorer:
     def __init__(self, subjects: list[Subject], text: str = "", pair: str = "") -> None:
         self.subjects, self.text, self.pair = subjects, text, pair
         self.kept: OrderedDict[int, ReadText] = OrderedDict()
+        self.probes: dict[tuple[int, str], dict[str, Any]] = {}  # by model and language
         self.count = 0
         self.lock = threading.Lock()
         self.first = self.keep(subjects[0].read(text, pair or None)) if text else None
 
     def serve(self, port: int = 0) -> LocalServer:
         names = ("model", "tokens", "read", "thumbs", "head", "flow", "neuron", "predict", "lens", "change")
-        names += ("attribute", "compare", "generate", "anatomy", "page")
+        names += ("attribute", "compare", "generate", "anatomy", "relations", "page")
         endpoints = {f"/api/{name}": self.locked(getattr(self, name)) for name in names}
         return LocalServer(files_of(ASSETS, PAGE), endpoints, port)
 
@@ -227,6 +229,18 @@ class Explorer:
 
     def anatomy(self, request: Request) -> dict[str, Any]:
         return anatomy(self.subject(request).model)
+
+    def relations(self, request: Request) -> dict[str, Any]:
+        """Which heads link related words, in the built-in sentences of one language."""
+        subject, language = self.subject(request), fields.text(request, "language", "en")
+        key = (self.subjects.index(subject), language)
+        sentences = read_relation_sentences(language=language)
+        if key not in self.probes:
+            try:
+                self.probes[key] = probe_relations(subject, sentences, progress=False).to_dict()
+            except InputError as error:  # such as a tokenizer that knows none of the words: the page shows the reason
+                self.probes[key] = {"sentences": 0, "relations": [], "left_out": [], "problem": str(error)}
+        return self.probes[key]
 
     def page(self, request: Request) -> Response:
         """The standalone page, for a file."""

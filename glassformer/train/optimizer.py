@@ -1,4 +1,4 @@
-"""AdamW with the tutorials' defaults, and the parameter groups for weight decay and layer-wise learning rates."""
+"""AdamW with the tutorials' defaults, Adam with L2, and parameter groups for weight decay and layer-wise rates."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError, suggests
 from ..nn.norm import NORMS
+from ..text.base.encoding_options import check_choice
+from .train_settings import OPTIMIZERS
 
 LAYER = re.compile(r"(?:^|\.)(?:encoder|decoder)\.layer\.\d+\.")
 EMBEDDINGS = re.compile(r"(?:^|\.)embeddings\.")
@@ -48,6 +50,29 @@ class AdamW(torch.optim.AdamW):
         if fused is None:
             fused = all(can_fuse(parameter) for parameter in parameters_of(listed))
         super().__init__(listed, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=fused)
+
+
+@suggests
+def make_optimizer(
+    name: str,
+    params: list[dict[str, Any]],
+    lr: float,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-6,
+) -> torch.optim.Optimizer:
+    """AdamW for "adamw"; Adam with the weight decay as a part of the gradient (L2 regularisation) for "adam".
+
+    Loshchilov and Hutter (2019) compare the two: in "adam" weights with large gradients decay less.
+
+    >>> groups = [{"params": [nn.Parameter(torch.ones(2))], "weight_decay": 0.1}]
+    >>> type(make_optimizer("adam", groups, lr=1e-3)) is torch.optim.Adam
+    True
+    """
+    check_choice("optimizer", name, OPTIMIZERS)
+    if name == "adamw":
+        return AdamW(params, lr=lr, betas=betas, eps=eps)
+    fused = all(can_fuse(parameter) for parameter in parameters_of(params))
+    return torch.optim.Adam(params, lr=lr, betas=betas, eps=eps, fused=fused)
 
 
 def parameters_of(params: list[Any]) -> list[Any]:

@@ -13,6 +13,7 @@ from ..tasks.task_options import check_at_least
 from ..text.base.encoding_options import check_choice, check_range, check_whole_number
 
 PRECISIONS = ("fp32", "bf16", "fp16")
+OPTIMIZERS = ("adamw", "adam")
 SCHEDULE_NAMES = (
     "linear",
     "cosine",
@@ -47,6 +48,7 @@ class TrainSettings:
     lr_scheduler_kwargs: dict[str, Any] = field(default_factory=dict)
     warmup_steps: int = 0
     warmup_ratio: float = 0.0  # of all steps, when warmup_steps is 0
+    optimizer: str = "adamw"  # "adam": weight_decay is added to the gradient (L2), and so is divided by Adam's scale
     weight_decay: float = 0.01  # not applied to biases and LayerNorm
     adam_beta1: float = 0.9
     adam_beta2: float = 0.999
@@ -117,6 +119,7 @@ class TrainSettings:
         ):
             check_choice(name, getattr(self, name), (True, False))
         check_choice("precision", self.precision, PRECISIONS)
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
         if self.fully_shard and self.precision == "fp16":
             raise InputError("fully_shard needs fp32 or bf16: an overflow in fp16 would be detected on one rank alone")
         self.check_schedule()

@@ -26,7 +26,7 @@ from .batches import Batches
 from .distill import Distillation, DistillSettings
 from .distributed import SINGLE_PROCESS, ProcessGroup, join_process_group
 from .evaluation import evaluate_batches, evaluation_batches
-from .optimizer import AdamW, parameter_groups
+from .optimizer import make_optimizer, parameter_groups
 from .randomness import load_random_state, preserve_random_state, random_state, seed_all
 from .reporting.run_log import RunLog
 from .reporting.run_report import write_report
@@ -101,7 +101,8 @@ class Trainer:
         self.eval_batches = None if self.eval_rows is None else evaluation_batches(task, self.eval_rows, **self.budget)
         self.best_metric_name()  # raises now instead of at the end
         check_final_model(task, settings, self.total, can_evaluate=self.eval_rows is not None)
-        self.optimizer = AdamW(
+        self.optimizer = make_optimizer(
+            settings.optimizer,
             parameter_groups(self.model, settings.learning_rate, settings.weight_decay, settings.layer_decay),
             lr=settings.learning_rate,
             betas=(settings.adam_beta1, settings.adam_beta2),

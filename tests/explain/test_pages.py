@@ -74,6 +74,7 @@ def test_every_text_is_translated_and_used():
     used |= {f"{method}-is" for method in METHODS}
     used |= {f"about-{kind}" for kind in ("none", "label", "tag", "mask", "next")}
     used |= {f"predicted-{kind}" for kind in ("tag", "mask", "next")}
+    used |= {f"relation-{relation}" for relation in ("pronoun", "subject", "object", "modifier", "auxiliary")}
     assert {"heatMap", "occlusion", "rolloutParts"} <= known
     assert not known - used
     assert not set(re.findall(r'translate\("([\w-]+)"', code)) - known

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from .browser import PageMonitor
 
-VIEWS = ("heads", "arcs", "heat", "neuron", "predict", "lens", "whatif", "attribute", "compare", "generate", "anatomy")
+VIEWS = ("heads", "arcs", "heat", "neuron", "relations", "predict", "lens", "whatif", "attribute", "compare")
+VIEWS += ("generate", "anatomy")
 
 
 def opened(chromium, address: str, **settings) -> Iterator:

@@ -22,6 +22,7 @@ def test_every_view_is_saved_as_svg_and_png(page, view):
     ]
     assert "<script" not in drawing
     wanted = {"generate": "This model does not write.", "anatomy": "embeddings", "predict": "probability"}
+    wanted |= {"relations": "How often a head"}
     wanted |= {"heads": "Layer 0 Head 0", "compare": "probability"}  # their tokens are dots of a canvas
     assert any(text.startswith(wanted.get(view, "cat")) for text in texts), texts
     picture = saved(page, "PNG")

@@ -7,7 +7,13 @@ import re
 import pytest
 import torch
 
-from glassformer import BertForSequenceClassification, BertModel, Subject
+from glassformer import (
+    BertForSequenceClassification,
+    BertModel,
+    Subject,
+    probe_relations,
+    read_relation_sentences,
+)
 from glassformer.serve.explorer import Explorer
 
 from ..models.architectures import tiny_bert
@@ -160,3 +166,26 @@ def test_a_head_that_the_other_model_lacks_is_reported(chromium, hostile_subject
             page.wait_for_selector("[data-view=compare]")
             assert "There is no Layer 2 Head 0 here." in page.inner_text("#panel")
             assert page.locator("#panel .columns canvas:visible").count() == 2  # of the first, with its upper layer
+
+
+def test_related_words_lead_to_their_heads(chromium, minilm):
+    """The table has the numbers of the probe, and a head of it is shown in the grid of all heads."""
+    explorer = Explorer([Subject.load(minilm)], "the animal was tired")
+    sentences = read_relation_sentences()[:12]
+    explorer.probes[0, "en"] = probe_relations(explorer.subjects[0], sentences).to_dict()
+    pronouns = explorer.probes[0, "en"]["relations"][0]
+    for _, address in running(explorer):
+        for page in opened(chromium, address):
+            show(page, "relations")
+            row = page.locator("tbody tr").first.inner_text()
+            layer, head, share = pronouns["best"]
+            assert "pronoun → noun" in row and f"{100 * share:.0f} %" in row and f"Layer {layer} Head {head}" in row
+            assert f"{pronouns['offset']:+d}" in row
+            page.get_by_role("button", name=f"Layer {layer} Head {head}", exact=True).first.click()
+            page.wait_for_selector("[data-view=heads]")
+            assert f"Layer {layer} Head {head}:" in page.inner_text(".status >> nth=0")
+
+
+def test_a_model_that_knows_none_of_the_words_reports_it(page):
+    show(page, "relations")
+    assert "no sentence could be used" in page.inner_text("#panel")

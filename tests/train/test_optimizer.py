@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -11,9 +12,10 @@ from torch import nn
 import glassformer
 from glassformer import AdamW, get_linear_schedule_with_warmup
 from glassformer.errors import ArgumentError, ConfigError, InputError
-from glassformer.train.optimizer import parameter_groups
+from glassformer.train.optimizer import make_optimizer, parameter_groups
 
 from ..models.architectures import tiny_bert
+from .small import ROWS, classifier
 
 
 @pytest.fixture
@@ -138,3 +140,41 @@ def test_the_tutorials_loop_runs_as_printed(model):
         losses.append(float(loss))
     assert losses[-1] < 0.5 * losses[0]
     assert scheduler.get_last_lr()[0] == pytest.approx(2e-3 * 20 / 38)
+
+
+def trained(name: str, steps: int = 5) -> list[torch.Tensor]:
+    """Two weights, one with gradients a hundred times as large, after some steps with much weight decay."""
+    weights = [nn.Parameter(torch.tensor([2.0])), nn.Parameter(torch.tensor([2.0]))]
+    optimizer = make_optimizer(name, [{"params": weights, "weight_decay": 0.5}], lr=0.1, betas=(0.0, 0.9), eps=1e-8)
+    for _ in range(steps):
+        weights[0].grad, weights[1].grad = torch.tensor([1.0]), torch.tensor([100.0])
+        optimizer.step()
+    return [weight.detach() for weight in weights]
+
+
+def test_adam_adds_the_decay_to_the_gradient():
+    """Adam by hand; the weight with the larger gradients decays less, and with AdamW both decay alike."""
+    for name, parts in (("adam", (1.0, 100.0)), ("adamw", (1.0, 100.0))):
+        for weight, gradient in zip(trained(name), parts, strict=True):
+            value, second = 2.0, 0.0
+            for step in range(1, 6):
+                slope = gradient + (0.5 * value if name == "adam" else 0.0)
+                second = 0.9 * second + 0.1 * slope**2
+                value -= 0.1 * 0.5 * value if name == "adamw" else 0.0
+                value -= 0.1 * slope / (math.sqrt(second / (1 - 0.9**step)) + 1e-8)
+            assert weight.item() == pytest.approx(value, rel=1e-4)
+    small, large = trained("adamw")
+    assert small.item() == pytest.approx(large.item(), rel=1e-5)
+    small, large = trained("adam")
+    assert small.item() != pytest.approx(large.item(), rel=1e-3)
+
+
+def test_the_trainer_uses_the_optimizer_of_its_settings(tmp_path):
+    kind = {"adamw": AdamW, "adam": torch.optim.Adam}
+    for name, expected in kind.items():
+        settings = glassformer.TrainSettings(output_dir=str(tmp_path), optimizer=name, weight_decay=0.3, max_steps=1)
+        trainer = glassformer.Trainer(classifier(tmp_path / name), ROWS, None, settings)
+        assert type(trainer.optimizer) is expected
+        assert {group["weight_decay"] for group in trainer.optimizer.param_groups} == {0.0, 0.3}
+    with pytest.raises(InputError, match="optimizer must be one of 'adamw', 'adam', got 'sgd'"):
+        glassformer.TrainSettings(output_dir="run", optimizer="sgd")

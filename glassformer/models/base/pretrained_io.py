@@ -262,7 +262,9 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
             self.config.save_pretrained(folder)
             return
         tied = self.tied_names()
-        own = {name: tensor for name, tensor in self.state_dict().items() if name not in tied}
+        weights = self.state_dict()
+        own = {name: tensor for name, tensor in weights.items() if name not in tied}
+        own |= {name: weights[name].clone() for name in tied if name in self.keymap.overruled}  # older programs need it
         wrong = [name for name, tensor in own.items() if not is_finite(tensor)]
         if wrong:
             log.warning("saved with NaN or infinite values, which a load will refuse: %s", ", ".join(wrong[:8]))

@@ -11,6 +11,7 @@ import { attributePanel } from "./panel_attribution.js";
 import { comparePanel } from "./panel_compare.js";
 import { generatePanel } from "./panel_generate.js";
 import { anatomyPanel } from "./panel_anatomy.js";
+import { relationsPanel } from "./panel_relations.js";
 import { whatIfPanel } from "./panel_what_if.js";
 import { readState, textDefaults, writeState } from "./state.js";
 import { setLanguage, translate } from "./translations.js";
@@ -18,6 +19,7 @@ import "./explorer_translations.js";
 
 const PANELS = {
   heads: [headsPanel, "allHeads"], arcs: [headViewPanel, "headView"], heat: [heatMapPanel, "heatMap"], neuron: [neuronViewPanel, "neuronView"],
+  relations: [relationsPanel, "relations"],
   predict: [predictPanel, "predictions"], lens: [lensPanel, "lens"], whatif: [whatIfPanel, "whatIf"],
   attribute: [attributePanel, "attribution"], compare: [comparePanel, "compare"], generate: [generatePanel, "generation"],
   anatomy: [anatomyPanel, "anatomy"],

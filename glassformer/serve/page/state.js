@@ -4,6 +4,7 @@ const DEFAULTS = {
   text: "", pair: "", model: 0, view: "heads", language: navigator.language?.startsWith("zh") ? "zh" : "en", theme: "auto",
   part: "", layer: 0, heads: [0], position: null, query: null, mask: null, // what is shown
   sort: "layer", lowest: false, // all heads
+  relation: "", sentences: "en", // related words
   threshold: 0.02, hideSpecial: false, filter: "all", lock: [], // lines; the locked side (0 or 1) and position
   what: "head", log: false, cell: [], // the heat-map
   temperature: 1, topK: 0, topP: 1, // predictions and generation
