@@ -19,7 +19,7 @@ from ..nn.mask import mask_to_bias
 from ..nn.prepared import prepared
 from .request import GenerationRequest
 
-PREPARE_FROM_STEPS = 32  # as many decode steps make up for the time to prepare the weights
+PREPARE_FROM_STEPS = 16  # as many decode steps of a batch make up for the time to prepare the weights
 
 
 class CachedRunner:
