@@ -43,7 +43,8 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         weight, bias, packed = self.weight, self.bias, self.packed
         if packed is not None and not torch.is_grad_enabled():
-            return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+            fastest = weight if x.numel() == self.in_features else packed  # a single row gains nothing from packing
+            return torch.ops.mkldnn._linear_pointwise(x, fastest, bias, "none", [], "")
         if torch.is_grad_enabled() or not (x.is_cpu and x.dtype == weight.dtype == torch.float32 and has_onednn()):
             return F.linear(x, weight, bias)
         if x.dim() == 2 and 1 < len(x) <= MAX_TRANSPOSED_ROWS:
