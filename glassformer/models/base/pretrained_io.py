@@ -30,6 +30,7 @@ from ...checkpoints.load import (
 from ...checkpoints.pretrained_config import PretrainedConfig, resolve_config
 from ...checkpoints.weights import Weights, open_weights, write_weights
 from ...errors import refuse_unknown
+from ...nn.quantize import refuse_quantized
 from .pruning import KINDS, pruned_in
 from .untrained import UNTRAINED, has_other_head, sample_new_model, sample_parts, still_untrained
 
@@ -250,6 +251,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
 
         Of a model with an adapter, only the adapter is written.
         """
+        refuse_quantized(self, "saved")
         folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
         for field, kind in KINDS.items():
