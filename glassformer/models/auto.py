@@ -12,6 +12,7 @@ from ..checkpoints.pretrained_config import CONFIG_FILE, PretrainedConfig
 from ..errors import ConfigError, nearest
 from ..registry import ARCHITECTURES, BODY, import_class
 from .base.pretrained_model import PreTrainedModel
+from .base.pretrained_io import loading_for
 from .lora import is_adapter, load_lora, read_adapter_config
 
 HUB_ARGUMENTS = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
@@ -92,8 +93,10 @@ class AutoBase:
             raise ConfigError(f"{folder} holds an adapter that does not name its model; load that, then load_lora")
         if (folder / CONFIG_FILE).exists() and "config" not in arguments:
             arguments["config"] = AutoConfig.from_pretrained(folder)
-        model = cls.from_pretrained(base, **arguments)
+        with loading_for("adapter"):
+            model = cls.from_pretrained(base, **arguments)
         load_lora(model, folder)
+        model.log_load_report(base)
         model.config.name_or_path = str(folder)
         return model
 

@@ -335,6 +335,7 @@ def load_lora(model: PreTrainedModel, folder: str | Path) -> LoraConfig:
     trained = saved_modules(model, config.modules_to_save)
     report = model.load_report
     report.initialised = [part for part in report.initialised if part not in trained]
+    report.replaced = [part for part in report.replaced if part not in trained]
     return config
 
 
