@@ -11,8 +11,8 @@ from ..checkpoints.ignored_arguments import IGNORED_BY_MODELS, resolve_ignored_a
 from ..checkpoints.pretrained_config import CONFIG_FILE, PretrainedConfig
 from ..errors import ConfigError, nearest
 from ..registry import ARCHITECTURES, BODY, import_class
-from .base.pretrained_model import PreTrainedModel
 from .base.pretrained_io import loading_for
+from .base.pretrained_model import PreTrainedModel
 from .lora import is_adapter, load_lora, read_adapter_config
 
 HUB_ARGUMENTS = ("cache_dir", "revision", "token", "local_files_only", "endpoint")
