@@ -11,6 +11,7 @@ from ..checkpoints.ignored_arguments import IGNORED_BY_MODELS, resolve_ignored_a
 from ..checkpoints.pretrained_config import CONFIG_FILE, PretrainedConfig
 from ..errors import ConfigError, nearest
 from ..registry import ARCHITECTURES, BODY, import_class
+from .base.pretrained_io import loading_for
 from .base.pretrained_model import PreTrainedModel
 from .lora import is_adapter, load_lora, read_adapter_config
 
@@ -92,8 +93,10 @@ class AutoBase:
             raise ConfigError(f"{folder} holds an adapter that does not name its model; load that, then load_lora")
         if (folder / CONFIG_FILE).exists() and "config" not in arguments:
             arguments["config"] = AutoConfig.from_pretrained(folder)
-        model = cls.from_pretrained(base, **arguments)
+        with loading_for("adapter"):
+            model = cls.from_pretrained(base, **arguments)
         load_lora(model, folder)
+        model.log_load_report(base)
         model.config.name_or_path = str(folder)
         return model
 

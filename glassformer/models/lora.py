@@ -23,6 +23,7 @@ from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
 from ..errors import ConfigError, InputError, WeightsError, nearest, suggests
 from ..nn.lora import LoraLinear
+from ..nn.quantize import refuse_quantized
 from ..registry import head_of
 from ..text.base.encoding_options import check_choice, check_whole_number
 from .base.parameters import freeze
@@ -119,6 +120,7 @@ def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraCo
     >>> model.save_pretrained("./adapter/")                                                 # doctest: +SKIP
     """
     config = config or LoraConfig()
+    refuse_quantized(model, "given an adapter")
     if model.adapter is not None:
         raise InputError("the model has an adapter already; merge_lora(model) merges it into the weights")
     sources = linear_sources(model)
@@ -333,6 +335,7 @@ def load_lora(model: PreTrainedModel, folder: str | Path) -> LoraConfig:
     trained = saved_modules(model, config.modules_to_save)
     report = model.load_report
     report.initialised = [part for part in report.initialised if part not in trained]
+    report.replaced = [part for part in report.replaced if part not in trained]
     return config
 
 

@@ -26,9 +26,17 @@ PLACES = {
     "decoder_layers": ["decoder.layer"],
 }
 
+FURTHER_ARGUMENTS = (
+    "Transformer takes 5 arguments by position (src_vocab_size, tgt_vocab_size, d_model, n_heads, n_layers), got {}: "
+    "the tutorials go on in different orders, num_encoder_layers, num_decoder_layers, d_ff, max_seq_len, dropout in "
+    "one, n_layers, d_ff, dropout, max_len in the other; pass these by name, such as d_ff=2048"
+)
+
 
 class Transformer(TransformerForSeq2SeqLM):
     """Source and target ids in, scores of the next target words out; id 0 is padding.
+
+    What comes after `n_layers` is passed by name: the tutorials have it in different orders.
 
     >>> model = Transformer(100, 120, d_model=16, n_heads=2, n_layers=2, d_ff=32).eval()
     >>> model(torch.tensor([[5, 6, 7, 0]]), torch.tensor([[1, 8]])).shape
@@ -42,15 +50,17 @@ class Transformer(TransformerForSeq2SeqLM):
         d_model: int = 512,
         n_heads: int | None = None,
         n_layers: int | None = None,
+        *further: Any,
         d_ff: int = 2048,
         dropout: float = 0.1,
         max_len: int | None = None,
-        *,
         num_heads: int | None = None,
         num_encoder_layers: int | None = None,
         num_decoder_layers: int | None = None,
         max_seq_len: int | None = None,
     ):
+        if further:
+            raise ArgumentError(FURTHER_ARGUMENTS.format(5 + len(further)))
         if isinstance(src_vocab_size, TransformerConfig):
             if tgt_vocab_size is not None:
                 raise ArgumentError("a config replaces all other arguments: pass it alone")

@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from ..errors import InputError
 from .lora import LoraLinear
 
+QUANTIZED = "quantized to int8 and cannot be {}: do that with the model before quantize(model)"
+
 
 class Int8Linear(nn.Module):
     """A linear layer whose weights are whole numbers between -127 and 127, with one scale for each output.
@@ -27,6 +29,10 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.ops.quantized.linear_dynamic(x, self.packed, True)
+
+    def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
+        """torch calls this for `state_dict`, from which these weights would be missing."""
+        raise InputError(f"{prefix.removesuffix('.') or 'a layer'} is {QUANTIZED.format('saved')}")
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, int8"
@@ -53,3 +59,9 @@ def quantize(model: nn.Module, dtype: str = "int8") -> nn.Module:
             if isinstance(child, nn.Linear):
                 setattr(parent, name, Int8Linear(child))
     return model.eval()
+
+
+def refuse_quantized(model: nn.Module, use: str) -> None:
+    """Raise if a model is quantized, before it is "saved", "trained" or otherwise used for its weights."""
+    if any(isinstance(module, Int8Linear) for module in model.modules()):
+        raise InputError(f"the model is {QUANTIZED.format(use)}")

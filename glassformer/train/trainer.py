@@ -20,6 +20,7 @@ from ..checkpoints.files import make_folder, write_atomically
 from ..errors import CheckpointError, GlassformerError, InputError, suggests
 from ..models.base.parameters import count_parameters
 from ..models.base.pretrained_model import PreTrainedModel
+from ..nn.quantize import refuse_quantized
 from ..tasks.task import Task
 from . import checkpoint
 from .batches import Batches
@@ -74,6 +75,7 @@ class Trainer:
         distill: DistillSettings | None = None,
         buffer: int | None = None,  # stream the rows while training, with this many of them in memory
     ) -> None:
+        refuse_quantized(task.trainable, "trained")
         self.task, self.settings = task, settings
         train_rows = list(train_rows) if buffer is None else train_rows
         self.training_task: Any = with_label_smoothing(task, settings.label_smoothing_factor)

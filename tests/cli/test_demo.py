@@ -167,6 +167,19 @@ def test_every_line_keeps_its_place(trained, tmp_path, capsys, monkeypatch):
     assert "lines.txt, line 2: " in shown.err
 
 
+def test_words_that_are_new_to_the_model_and_texts_that_are_cut_are_reported(trained, tmp_path, capsys):
+    translate = ["translate", str(trained), "one \u20ac two \u20ac", "--max-new-tokens", "2"]
+    assert main(translate) == 0
+    assert "note: these words are new to the model: \u20ac\n" in capsys.readouterr().err
+    assert main([*translate, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["unknown_words"] == ["\u20ac"]
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"source": text, "target": "一"}) + "\n" for text in ("one", "one " * 70)))
+    evaluate = ["evaluate", "translation", str(trained), "--data", str(rows), "--option", "max_new_tokens=2"]
+    assert main([*evaluate, "--truncation"]) == 0
+    assert "1 of 2 rows were cut to fit the model" in capsys.readouterr().err
+
+
 def test_special_tokens_of_a_file_are_text(trained, tmp_path, capsys, monkeypatch):
     from glassformer import Translation
 

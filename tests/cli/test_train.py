@@ -402,3 +402,16 @@ def test_a_new_model_has_the_tokenizer_of_its_kind_unless_another_is_given(here,
     values["model"] = f"new:{model}"
     assert make_recipe(values).tokenizer == f"new:{tokens}"
     assert make_recipe({**values, "tokenizer": "new:words"}).tokenizer == "new:words"
+
+
+def test_a_head_is_called_untrained_only_while_it_is(here, caplog, capsys):
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    train = ["--data=rows.jsonl", "--output-dir=run", "--max-steps=2", "--lora.r=2"]
+    code, _, err = run(capsys, "train", "text-classification", "--model=model", *train)
+    assert code == 0, err
+    assert "model has no trained classifier; it starts from random weights" in err
+    assert "before use" not in err
+    code, _, err = run(capsys, "predict", "text-classification", "run", "a good film")
+    assert (code, "trained" in err) == (0, False), err  # the adapter brings the classifier
+    glassformer.AutoModelForSequenceClassification.from_pretrained("model")
+    assert "starts from random weights and must be trained before use" in caplog.text

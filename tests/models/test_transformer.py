@@ -335,8 +335,12 @@ def test_the_other_tutorials_names():
     assert model.encoder_layers[0].attention.num_heads == 3
     assert model.pos_encoding.pe.shape == (1, 16, 12)
     assert Transformer.without_weights(TransformerConfig()).config.num_attention_heads == 8
-    positional = Transformer(30, 40, 12, 3, 2, 20, 0.0, 16)
-    assert len(positional.decoder_layers) == 2
+    positional = Transformer(30, 40, 12, 3, 2)
+    assert (positional.d_model, len(positional.encoder_layers), len(positional.decoder_layers)) == (12, 2, 2)
+    for further in ((2,), (2, 20, 16, 0.0), (20, 0.0, 16)):  # as either tutorial goes on
+        with pytest.raises(glassformer.ArgumentError, match="dropout in one, n_layers, d_ff") as error:
+            Transformer(30, 40, 12, 3, 2, *further)
+        assert f"got {5 + len(further)}:" in str(error.value)
     with pytest.raises(glassformer.ArgumentError, match="n_layers and num_encoder_layers are the same"):
         Transformer(30, 40, 12, 3, n_layers=2, num_encoder_layers=2)
     with pytest.raises(ValueError, match="multiple of num_attention_heads"):
@@ -402,7 +406,7 @@ def test_heads_that_cannot_share_the_width_are_refused(heads):
 
 
 def test_shapes_that_do_not_fit_are_reported():
-    model, attention = Transformer(30, 40, 12, 3, 2, 20).eval(), MultiHeadAttention(12, 3)
+    model, attention = Transformer(30, 40, 12, 3, 2, d_ff=20).eval(), MultiHeadAttention(12, 3)
     src, tgt, x = torch.tensor([[5, 6, 7]]), torch.tensor([[1, 8]]), torch.randn(2, 4, 12)
     memory = model.encode(src)
     encoder, decoder = EncoderLayer(12, 3, 20), DecoderLayer(12, 3, 20)

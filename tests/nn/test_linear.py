@@ -11,9 +11,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import glassformer
 from glassformer.errors import InputError
 from glassformer.nn.linear import MAX_TRANSPOSED_ROWS, Linear, has_onednn
 from glassformer.nn.quantize import Int8Linear, quantize
+
+from ..train import small
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -62,6 +65,23 @@ def test_all_linear_layers_of_a_model_are_quantized():
     assert model(torch.randn(3, 4)).shape == (3, 2)
     with pytest.raises(InputError, match="int4"):
         quantize(model, "int4")
+
+
+def test_a_quantized_model_is_neither_saved_nor_changed(tmp_path):
+    task = small.classifier(tmp_path / "vocabulary")
+    model = quantize(task.model)
+    settings = glassformer.TrainSettings(output_dir=str(tmp_path / "run"))
+    refused = "quantized to int8 and cannot be {}: do that with the model before quantize"
+    for use, change in (
+        ("saved", lambda: model.save_pretrained(tmp_path / "model")),
+        ("saved", model.state_dict),  # so torch.save(model.state_dict()) cannot lack weights either
+        ("given an adapter", lambda: glassformer.add_lora(model)),
+        ("pruned", lambda: model.prune_heads({0: [1]})),
+        ("trained", lambda: glassformer.Trainer(task, small.ROWS, None, settings)),
+    ):
+        with pytest.raises(InputError, match=refused.format(use)):
+            change()
+    assert [path.name for path in tmp_path.iterdir()] == ["vocabulary"] and not model.config.pruned_heads
 
 
 @pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN")

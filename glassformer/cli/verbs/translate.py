@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...tasks.generation.translation import Translation
 
 MAX_PAGE_TEXTS = 20
+MAX_WORDS = 20  # new ones in a note
 NOTES = {"truncated": "were cut", "unfinished": "reached the length limit", "empty": "are empty, and stay empty"}
 
 
@@ -67,14 +68,17 @@ def translate(
     task = Translation.from_pretrained(model, num_beams=beams, truncation=truncation, **settings)
     found: list[dict[str, Any]] = []
     counts, aligned, count = dict.fromkeys(NOTES, 0), [], 0
+    new_words: dict[str, None] = {}
     for text, answer in translated(task, rows):
         count += 1
+        unknown = unknown_words(task, text)
+        new_words |= dict.fromkeys(unknown)
         for name in NOTES:
             counts[name] += bool(answer.get(name))
         if not answer.get("empty") and len(aligned) < MAX_PAGE_TEXTS:
             aligned.append(text)
         if json:
-            found.append({"source": text, **answer})
+            found.append({"source": text, **answer, **({"unknown_words": unknown} if unknown else {})})
         else:
             print(answer["translation_text"])
     if json:
@@ -82,6 +86,9 @@ def translate(
     for name, message in NOTES.items():
         if counts[name] and not json:
             print_note(f"{counts[name]} of {count} texts {message}")
+    if new_words and not json:
+        more = f" and {len(new_words) - MAX_WORDS} more" if len(new_words) > MAX_WORDS else ""
+        print_note(f"these words are new to the model: {', '.join(list(new_words)[:MAX_WORDS])}{more}")
     if page is not None or picture is not None:
         show(task, aligned, page, picture, heads)
     return 0
@@ -141,6 +148,17 @@ def translated(task: Translation, rows: Iterable[dict[str, str]]) -> Iterator[tu
         yield from empty_lines()
         yield pending.popleft(), answer
     yield from empty_lines()
+
+
+def unknown_words(task: Translation, text: str) -> list[str]:
+    """The words of a text that its tokenizer reads as the unknown token, and the model therefore cannot tell apart."""
+    tokenizer = task.tokenizer
+    if tokenizer.unk_token is None or not text.strip():
+        return []
+    special = {"add_special_tokens": False, "split_special_tokens": True}
+    (encoded,) = tokenizer([text], **special, verbose=False).encodings
+    places = zip(encoded.ids(), encoded.offsets(), strict=True)
+    return list(dict.fromkeys(text[start:end] for token, (start, end) in places if token == tokenizer.unk_token_id))
 
 
 def print_note(message: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -30,6 +31,7 @@ from ...checkpoints.load import (
 from ...checkpoints.pretrained_config import PretrainedConfig, resolve_config
 from ...checkpoints.weights import Weights, open_weights, write_weights
 from ...errors import refuse_unknown
+from ...nn.quantize import refuse_quantized
 from .pruning import KINDS, pruned_in
 from .untrained import UNTRAINED, has_other_head, sample_new_model, sample_parts, still_untrained
 
@@ -40,12 +42,24 @@ log = logging.getLogger("glassformer")
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
+# What a load is for: "use", "training", or "adapter", which may bring the parts that the model's own files lack.
+_purpose: ContextVar[str] = ContextVar("purpose", default="use")
 _bodies_on_meta: ContextVar[bool] = ContextVar("bodies on meta", default=False)
 
 
 def is_rebuilding() -> bool:
     """Whether a model is built a second time, for a head that its checkpoint lacks: its warnings are logged already."""
     return _bodies_on_meta.get()
+
+
+@contextmanager
+def loading_for(purpose: str) -> Iterator[None]:
+    """Models are loaded for "training", or for an "adapter", after which `log_load_report` is called again."""
+    before = _purpose.set(purpose)
+    try:
+        yield
+    finally:
+        _purpose.reset(before)
 
 
 class ModelMeta(type):
@@ -213,15 +227,19 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         return [part for part in still_untrained(self, self._initialised) if part in self.load_report.initialised]
 
     def log_load_report(self, name_or_path: str | Path) -> None:
+        """Log what a load initialised, did not use or tolerated; for an adapter, once that is loaded too."""
+        if _purpose.get() == "adapter":
+            return
         report, name = self.load_report, type(self).__name__
+        remedy = "" if _purpose.get() == "training" else "{} must be trained before use"
         for note in report.notes:
             log.warning("%s: %s", name_or_path, note)
         lacking = [part for part in report.initialised if part not in report.replaced]
         if lacking:
-            message = "%s: %s has no trained %s; it starts from random weights and must be trained before use"
+            message = "%s: %s has no trained %s; it starts from random weights" + remedy.format(" and")
             log.warning(message, name, name_or_path, ", ".join(lacking))
         if report.replaced:
-            message = "%s: the %s of %s has another shape and is initialised anew; it must be trained before use"
+            message = "%s: the %s of %s has another shape and is initialised anew" + remedy.format("; it")
             log.warning(message, name, ", ".join(report.replaced), name_or_path)
         if not report.initialised and has_other_head(name, self.config):
             message = "%s is a %s: its classifier fits a %s by shape, but was trained for something else"
@@ -250,6 +268,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
 
         Of a model with an adapter, only the adapter is written.
         """
+        refuse_quantized(self, "saved")
         folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
         for field, kind in KINDS.items():

@@ -9,6 +9,7 @@ from torch import nn
 
 from ...errors import InputError
 from ...nn.attention import heads_to_keep
+from ...nn.quantize import refuse_quantized
 
 KINDS = {"pruned_heads": "attention", "pruned_cross_heads": "crossattention"}  # config field -> part of a layer
 
@@ -32,6 +33,7 @@ class PruningMixin:
             raise InputError(
                 "only models without an adapter can be pruned; merge_lora(model) merges it into the weights first"
             )
+        refuse_quantized(self, "pruned")
         for field, plan in plans.items():
             for layer, heads in plan.items():
                 heads_to_keep(self.attention_of(layer, KINDS[field]), heads)  # check all before pruning any

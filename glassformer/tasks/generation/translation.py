@@ -52,6 +52,7 @@ class Translation(TextToText):
     def score_texts(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         matches = exact_match(predictions, references)
         if "bleu" not in self.metric_names:
+            self.warn_once("sacrebleu", "BLEU and chrF need sacrebleu: pip install 'glassformer[translation]'")
             return matches
         options = self.options
         scores = translation_scores(predictions, references, options.bleu_tokenize, options.bleu_lowercase)

@@ -17,6 +17,7 @@ from ...data.readers import read_rows
 from ...data.shuffle import shuffle, split
 from ...errors import ConfigError, nearest, refuse_unknown
 from ...models import auto
+from ...models.base.pretrained_io import loading_for
 from ...models.lora import add_lora
 from ...tasks.task_registry import full_name, task_class, task_of
 from ...tasks.text_task import TextTask
@@ -47,7 +48,8 @@ def build_trainer(recipe: Recipe) -> Trainer:
     if recipe.from_scratch or is_new(recipe.model):
         task = new_task(kind, recipe, tokenizer, target, config)
     else:
-        task = kind.from_pretrained(recipe.model, tokenizer, model_arguments=config, **target, **recipe.options)
+        with loading_for("training"):
+            task = kind.from_pretrained(recipe.model, tokenizer, model_arguments=config, **target, **recipe.options)
     if recipe.lora is not None:
         add_lora(task.model, recipe.lora)
     teacher = None

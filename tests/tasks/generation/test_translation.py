@@ -252,6 +252,14 @@ def test_bleu_and_chrf_are_sacrebleus(caplog):
     assert exact_match(["a ", "b"], ["a", "c"]) == {"exact_match": 0.5}
 
 
+def test_without_sacrebleu_the_extra_is_named_once(task, caplog, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for _ in range(2):
+        assert task.compute_metrics(["a dog"], ["a cat"]) == {"exact_match": 0.0}
+    (record,) = caplog.records
+    assert "BLEU and chrF need sacrebleu: pip install 'glassformer[translation]'" in record.getMessage()
+
+
 def test_words_without_spaces_are_reported_once(task, caplog):
     with caplog.at_level(logging.WARNING, "glassformer"):
         task.compute_metrics(["a dog"], ["a cat 猫"])
