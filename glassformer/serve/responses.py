@@ -76,7 +76,8 @@ def vector_facts(reading: Reading, part: Part, layer: int) -> dict[str, Any] | N
     if not part.has_vectors:
         return None
     inputs = reading.attention_inputs(layer, part.kind)
-    return {"scale": scale_of(inputs), "biased": inputs.score_bias is not None, "size": inputs.q.shape[-1]}
+    is_biased = inputs.score_bias is not None or inputs.bias is not None
+    return {"scale": scale_of(inputs), "biased": is_biased, "size": inputs.q.shape[-1]}
 
 
 def generation_step(reading: Reading, position: int) -> dict[str, Any]:

@@ -20,6 +20,9 @@ from glassformer.cli.main import main
 from glassformer.explain.analysis.attribution import METHODS
 from glassformer.explain.analysis.head_measures import MEASURES
 from glassformer.explain.pages import attention_page as pages
+from glassformer.explain.pages.bertviz_views import score_bias_of
+from glassformer.nn.attention import AttentionInputs
+from glassformer.nn.layout import Layout
 from glassformer.transformers_neuron_view import BertModel as NeuronBert
 from glassformer.transformers_neuron_view import GPT2Model as NeuronGPT2
 
@@ -388,3 +391,13 @@ def test_a_recurrent_translator_shows_its_cross_attention(chromium, recurrent_fo
         glassformer.Subject(blind, subject.tokenizer)
     assert main(["compare-layers", str(recurrent_folder)]) == 1
     assert "is a rnn: it has no layers of attention" in capsys.readouterr().err
+
+
+def test_queries_keys_and_bias_of_a_page_give_the_weights():
+    """What a page adds before scaling holds a tensor that attention adds after it."""
+    torch.manual_seed(0)
+    q, k, bias = torch.randn(5, 3, 4), torch.randn(5, 3, 4), torch.randn(1, 3, 5, 5)
+    layout = Layout.full(1, 5)
+    inputs = AttentionInputs(q, k, k, layout, layout, 0.7, bias, lambda q, k: q @ k.transpose(-1, -2) * 0.3, None)
+    scores = torch.einsum("thd,shd->hts", q, k) + score_bias_of(inputs)
+    torch.testing.assert_close((scores * 0.7).softmax(-1), inputs.weights([0, 1, 2])[0])

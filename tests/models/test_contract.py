@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import glassformer
+from glassformer.nn.layout import Layout
 from glassformer.nn.prepared import prepared
 from glassformer.registry import ARCHITECTURES as REGISTERED
 
@@ -111,7 +112,8 @@ def test_padded_equals_unpadded_and_batch_equals_single(architecture, batch, sid
         batch = {k: torch.stack([row.roll(s) for row, s in zip(v, shift, strict=True)]) for k, v in batch.items()}
         positions = (positions - torch.tensor(shift)[:, None]).clamp(min=0)
     if "position_ids" in inspect.signature(model.forward).parameters:  # else distances alone count
-        batch["position_ids"] = positions
+        rows = model.positions(positions.flatten(), Layout.full(*positions.shape))
+        batch["position_ids"] = rows.view_as(positions)
     out = model(**batch, output_hidden_states=True, output_attentions=True)
     for row, length in enumerate(LENGTHS):
         real = batch["attention_mask"][row].bool()

@@ -188,10 +188,13 @@ def scale_of(inputs: AttentionInputs) -> float:
 
 def score_bias_of(inputs: AttentionInputs) -> Tensor | None:
     """What is added to scores before scaling, in all heads: H T S."""
-    if inputs.score_bias is None:
-        return None
-    bias = inputs.score_bias(inputs.layout.heads(inputs.q), inputs.source.heads(inputs.k))
-    return bias.expand(1, inputs.q.shape[1], -1, -1)[0]
+    found = []
+    if inputs.score_bias is not None:
+        found.append(inputs.score_bias(inputs.layout.heads(inputs.q), inputs.source.heads(inputs.k)))
+    if inputs.bias is not None:
+        found.append(inputs.bias / scale_of(inputs))  # which is added after scaling
+    shape = (1, inputs.q.shape[1], inputs.layout.length, inputs.source.length)
+    return sum(bias.expand(shape) for bias in found)[0] if found else None
 
 
 # --- arguments of the views ------------------------------------------------------------------------------------------

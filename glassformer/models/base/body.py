@@ -121,7 +121,10 @@ class Body(nn.Module):
         return len(self.stack.layer)
 
     def positions(self, places: Tensor, layout: Layout) -> Tensor:
-        """The positions (N) of tokens that stand at these places of their texts, counted from 0."""
+        """The positions (N) of the tokens in these columns of the batch, a past included, counted from 0.
+
+        `position_ids` that a caller gives are positions already.
+        """
         return places
 
     def run_layers(self, x: Tensor, context: Context) -> Tensor:
@@ -269,7 +272,7 @@ class Body(nn.Module):
 
     def check_length(self, positions: int) -> None:
         if self.max_length is not None and positions > self.max_length:
-            raise InputError(f"{positions} positions are more than max_position_embeddings {self.max_length}")
+            raise InputError(f"{positions} tokens are more than the {self.max_length} that the model reads at once")
 
     def check_past(self, past_key_values: Cache | tuple, batch: int) -> int:
         """How many tokens a cache of an earlier call holds."""
