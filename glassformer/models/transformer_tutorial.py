@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -13,27 +10,28 @@ from ..errors import ArgumentError, InputError
 from ..nn.layout import Layout
 from ..nn.mask import check_tensor
 from ..nn.multi_head import resolve_alias
+from ..nn.second_names import SecondNames, second_keywords
 from .base.outputs import Seq2SeqLMOutput
 from .transformer import TransformerConfig, TransformerForSeq2SeqLM
 from .transformer_stacks import TransformerStack
 
-# The tutorials' names for parts of the model -> the modules here.
-PLACES = {
-    "src_embedding": ["encoder.embeddings.word_embeddings"],
-    "tgt_embedding": ["decoder.embeddings.word_embeddings"],
-    "pos_encoding": ["encoder.embeddings.pos_encoding", "decoder.embeddings.pos_encoding"],
-    "encoder_layers": ["encoder.layer"],
-    "decoder_layers": ["decoder.layer"],
-}
 
-
-class Transformer(TransformerForSeq2SeqLM):
+class Transformer(SecondNames, TransformerForSeq2SeqLM):
     """Source and target ids in, scores of the next target words out; id 0 is padding.
 
     >>> model = Transformer(100, 120, d_model=16, n_heads=2, n_layers=2, d_ff=32).eval()
     >>> model(torch.tensor([[5, 6, 7, 0]]), torch.tensor([[1, 8]])).shape
     torch.Size([1, 2, 120])
     """
+
+    second_names = {
+        "src_embedding": "encoder.embeddings.word_embeddings",
+        "tgt_embedding": "decoder.embeddings.word_embeddings",
+        "pos_encoding": ("encoder.embeddings.pos_encoding", "decoder.embeddings.pos_encoding"),
+        "dropout": "encoder.embeddings.pos_encoding.dropout",
+        "encoder_layers": "encoder.layer",
+        "decoder_layers": "decoder.layer",
+    }
 
     def __init__(
         self,
@@ -77,24 +75,9 @@ class Transformer(TransformerForSeq2SeqLM):
         super().__init__(config)
         self.encoder.ids_name, self.decoder.ids_name = "src", "tgt"
 
-    # -- the tutorials' names ----------------------------------------------------------------------------------
-
     @property
     def d_model(self) -> int:
         return self.config.hidden_size
-
-    def __getattr__(self, name: str) -> Any:
-        place, *_ = PLACES.get(name, [None])
-        return super().__getattr__(name) if place is None else attrgetter(place)(self)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Assigning a part by the tutorials' name replaces the module."""
-        if name not in PLACES:
-            return super().__setattr__(name, value)
-        for place in PLACES[name]:
-            owner, _, leaf = place.rpartition(".")
-            setattr(self.get_submodule(owner), leaf, value)
-        return None
 
     # -- masks -------------------------------------------------------------------------------------------------
 
@@ -119,6 +102,7 @@ class Transformer(TransformerForSeq2SeqLM):
         """B S -> B S C; padded positions are computed too, and masked."""
         return self.run_stack(self.encoder, src, self.make_src_mask(src) if src_mask is None else src_mask)
 
+    @second_keywords(enc_output="encoder_output", memory="encoder_output")
     def decode(
         self, tgt: Tensor, encoder_output: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None
     ) -> Tensor:

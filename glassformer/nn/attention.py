@@ -296,6 +296,10 @@ class SelfAttention(ContextModule):
         """... C -> N H D"""
         return x.reshape(-1, self.num_attention_heads, self.attention_head_size)
 
+    def transpose_for_scores(self, x: Tensor) -> Tensor:
+        """B T C -> B H T D"""
+        return x.unflatten(-1, (self.num_attention_heads, self.attention_head_size)).transpose(1, 2)
+
     def source_keys_and_values(
         self, rows: Tensor | None, source: Layout, cache: AttentionCache | tuple | None
     ) -> tuple[Tensor, Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from .activation import ACTIVATIONS, GELUActivation
 from .dropout import Dropout
 from .linear import Linear
+from .second_names import SecondNames
 
 
 def can_overwrite_output(module: nn.Module) -> bool:
@@ -76,8 +77,10 @@ def in_chunks(function: Callable[[Tensor], Tensor], size: int, x: Tensor, sequen
     return torch.cat([function(part) for part in x.split(rows, dim)], dim)
 
 
-class PositionwiseFeedForward(nn.Module):
+class PositionwiseFeedForward(SecondNames):
     """max(0, x W1 + b1) W2 + b2, for every position alike."""
+
+    second_names = {"fc1": "intermediate.dense", "relu": "intermediate.intermediate_act_fn", "fc2": "output"}
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()

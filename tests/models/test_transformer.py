@@ -345,6 +345,82 @@ def test_the_other_tutorials_names():
         Transformer(30, 40, n_head=3)
 
 
+def test_second_names_are_the_same_parts():
+    attention, inner = (made := MultiHeadAttention(12, 3, 0.0)), made.self
+    for lower, upper, part in (("W_q", "W_Q", inner.query), ("W_k", "W_K", inner.key), ("W_v", "W_V", inner.value)):
+        assert getattr(attention, lower) is getattr(attention, upper) is part
+    assert attention.W_o is attention.W_O is attention.output.dense
+    assert not [name for name, _ in attention.named_parameters() if "W_" in name]
+    assert "W_q" in dir(attention)
+    feed_forward = PositionwiseFeedForward(12, 20)
+    assert feed_forward.fc1 is feed_forward.intermediate.dense
+    assert feed_forward.fc2 is feed_forward.output
+    layer = DecoderLayer(12, 3, 20)
+    assert layer.self_attn is layer.masked_self_attn is layer.attention
+    assert layer.enc_dec_attn is layer.cross_attn is layer.crossattention
+    norms = (layer.attention.LayerNorm, layer.crossattention.LayerNorm, layer.LayerNorm)
+    assert all(a is b for a, b in zip((layer.norm1, layer.norm2, layer.norm3), norms, strict=True))
+    assert EncoderLayer(12, 3, 20).norm2.normalized_shape == (12,)
+    assert layer.fc1 is layer.ffn.fc1 is layer.ff[0] is layer.intermediate.dense
+    assert layer.fc2 is layer.ffn.fc2 is layer.ff[3] is layer.output.dense
+    with pytest.raises(AttributeError, match="no attribute 'enc_dec_attn'"):
+        EncoderLayer(12, 3, 20).enc_dec_attn  # noqa: B018
+
+
+def test_parts_of_layers_are_replaced_by_second_names():
+    layer, x = EncoderLayer(12, 3, 20).eval(), torch.randn(2, 4, 12)
+    before, names = layer(x), list(layer.state_dict())
+    layer.norm1 = torch.nn.LayerNorm(12, elementwise_affine=False, eps=0.5)
+    assert layer.attention.LayerNorm.eps == 0.5
+    assert not torch.allclose(layer(x), before)
+    layer.self_attn.W_q = torch.nn.Linear(12, 12)
+    assert set(layer.state_dict()) < set(names)
+    with pytest.raises(glassformer.ArgumentError, match=r"EncoderLayer\.ffn is made of other parts"):
+        layer.ffn = PositionwiseFeedForward(12, 20)
+    attention = MultiHeadAttention(12, 3)
+    attention.dropout = torch.nn.Dropout(0.75)
+    assert attention.self.dropout.p == attention.output.dropout.p == 0.75
+
+
+def test_second_names_of_arguments():
+    attention = MultiHeadAttention(12, 3).eval()
+    q, k, v, mask = torch.randn(2, 3, 12), torch.randn(2, 4, 12), torch.randn(2, 4, 12), torch.ones(3, 4).tril()
+    expected = attention(q, k, v, mask)
+    for names in (("q", "k", "v"), ("query", "key", "value"), ("Q", "K", "V")):
+        given = attention(**dict(zip(names, (q, k, v), strict=True)), mask=mask)
+        assert all(map(torch.equal, given, expected))
+    heads = [
+        attention.split_heads(part(x)) for part, x in zip((attention.W_q, attention.W_k, attention.W_v), (q, k, v))
+    ]
+    context, weights = attention.scaled_dot_product_attention(*heads, mask)
+    assert torch.equal(weights, expected[1])
+    assert torch.equal(attention.W_o(attention.combine_heads(context)), expected[0])
+    assert torch.equal(attention.attention(*heads, mask)[0], context)
+    with pytest.raises(glassformer.ArgumentError, match="q and query are the same; give one of them"):
+        attention(q=q, query=q, k=k, v=v)
+    with pytest.raises(glassformer.ArgumentError, match="has no argument 'querry', did you mean 'query'"):
+        attention(querry=q, key=k, value=v)
+    layer = DecoderLayer(12, 3, 20).eval()
+    out = layer(q, k)
+    assert torch.equal(layer(q, enc_output=k), out)
+    assert torch.equal(layer(x=q, encoder_output=k), out)
+
+
+def test_a_layer_computed_from_its_parts_as_the_tutorials_print_it():
+    layer = DecoderLayer(12, 3, 20).eval()
+    x, memory, past, real = (
+        torch.randn(2, 3, 12),
+        torch.randn(2, 4, 12),
+        torch.ones(3, 3).tril(),
+        torch.ones(2, 1, 1, 4),
+    )
+    real[1, ..., 2:] = 0
+    expected = layer(x, memory, real, past)
+    x = layer.norm1(x + layer.masked_self_attn(x, x, x, past)[0])
+    x = layer.norm2(x + layer.enc_dec_attn(query=x, key=memory, value=memory, mask=real)[0])
+    assert_close(layer.norm3(x + layer.ffn(x)), expected, 1e-10)
+
+
 def test_the_tutorials_transformer_is_one_of_the_house(tmp_path):
     torch.set_default_dtype(torch.float32)
     model = Transformer(30, 40, d_model=12, n_heads=3, n_layers=2, d_ff=20, max_len=16).eval()
