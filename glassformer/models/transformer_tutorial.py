@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -14,10 +17,13 @@ from ..nn.second_names import SecondNames, second_keywords
 from .base.outputs import Seq2SeqLMOutput
 from .transformer import TransformerConfig, TransformerForSeq2SeqLM
 from .transformer_stacks import TransformerStack
+from .transformer_tutorial_names import names_positional_arguments, to_our_names, to_tutorial_names
 
 
 class Transformer(SecondNames, TransformerForSeq2SeqLM):
     """Source and target ids in, scores of the next target words out; id 0 is padding.
+
+    Arguments after the number of heads may be positional where the orders of the two tutorials cannot be confused.
 
     >>> model = Transformer(100, 120, d_model=16, n_heads=2, n_layers=2, d_ff=32).eval()
     >>> model(torch.tensor([[5, 6, 7, 0]]), torch.tensor([[1, 8]])).shape
@@ -33,17 +39,18 @@ class Transformer(SecondNames, TransformerForSeq2SeqLM):
         "decoder_layers": "decoder.layer",
     }
 
+    @names_positional_arguments
     def __init__(
         self,
         src_vocab_size: int | TransformerConfig,
         tgt_vocab_size: int | None = None,
         d_model: int = 512,
         n_heads: int | None = None,
+        *,
         n_layers: int | None = None,
         d_ff: int = 2048,
         dropout: float = 0.1,
         max_len: int | None = None,
-        *,
         num_heads: int | None = None,
         num_encoder_layers: int | None = None,
         num_decoder_layers: int | None = None,
@@ -78,6 +85,21 @@ class Transformer(SecondNames, TransformerForSeq2SeqLM):
     @property
     def d_model(self) -> int:
         return self.config.hidden_size
+
+    # -- the tutorials' weights --------------------------------------------------------------------------------
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Load weights under our names, or under those of either tutorial's own `Transformer`."""
+        return super().load_state_dict(to_our_names(self, state_dict), strict, assign)
+
+    def tutorial_state_dict(self, attention: str = "W_q") -> dict[str, Tensor]:
+        """The weights for a tutorial's own `Transformer`: the one whose attention has `W_q`, or the one with `W_Q`.
+
+        >>> model = Transformer(9, 9, d_model=4, n_heads=2, n_layers=1, d_ff=8)
+        >>> [name for name in model.tutorial_state_dict("W_Q") if name.endswith("W_Q.weight")][:2]
+        ['encoder_layers.0.self_attn.W_Q.weight', 'decoder_layers.0.self_attn.W_Q.weight']
+        """
+        return to_tutorial_names(self, attention)
 
     # -- masks -------------------------------------------------------------------------------------------------
 
