@@ -383,7 +383,8 @@ def prune_linear_layer(layer: nn.Linear, index: Tensor, dim: int = 0) -> nn.Line
         raise InputError(f"dim must be 0 (outputs) or 1 (inputs), got {dim!r}")
     if not index.numel():
         raise InputError("index must name at least one feature to keep, got none")
-    check_ids(index, layer.weight.shape[dim], "index: feature")
+    if not index.is_meta:  # as in a model that a load is about to fill
+        check_ids(index, layer.weight.shape[dim], "index: feature")
     index = index.to(layer.weight.device)
     weight = layer.weight.detach().index_select(dim, index)
     smaller = Linear(weight.shape[1], weight.shape[0], bias=layer.bias is not None, device="meta")
