@@ -18,6 +18,7 @@ _HOMES = {  # the classes of the registry come on top
         DamagedFileError UnsafeFileError HubError DataError TrainingError""",
     "text.tokenizer": "PreTrainedTokenizer",
     "text.encoding": "BatchEncoding",
+    "text.wordpiece.wordpiece": "BasicTokenizer WordpieceTokenizer",
     "text.bert_tokenizer": "BertTokenizer BertTokenizerFast",
     "text.distilbert_tokenizer": "DistilBertTokenizer DistilBertTokenizerFast",
     "text.gpt2_tokenizer": "GPT2Tokenizer GPT2TokenizerFast",
@@ -27,10 +28,12 @@ _HOMES = {  # the classes of the registry come on top
     "text.training.vocabulary_training": "train_vocabulary",
     "text.training.new_tokenizer": "train_tokenizer",
     "nn.quantize": "quantize",
+    "nn.activation": "ACT2FN",
+    "nn.attention": "prune_linear_layer",
     "nn.multi_head": "ScaledDotProductAttention MultiHeadAttention",
     "nn.rnn_attention": "BahdanauAttention LuongAttention",
     "nn.position": "PositionalEncoding",
-    "nn.feedforward": "PositionwiseFeedForward",
+    "nn.feedforward": "PositionwiseFeedForward apply_chunking_to_forward",
     "nn.norm": "LayerNorm",
     "checkpoints.pretrained_config": "PretrainedConfig",
     "models.base.pretrained_model": "PreTrainedModel",
@@ -41,7 +44,11 @@ _HOMES = {  # the classes of the registry come on top
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput
         SequenceClassifierOutputWithPast MultipleChoiceModelOutput TokenClassifierOutput
         QuestionAnsweringModelOutput Seq2SeqLMOutput""",
-    "models.bert": "BertPreTrainedModel",
+    "models.bert": "BertPreTrainedModel BertEmbeddings BertPooler",
+    "models.bert_layers": """BertEncoder BertLayer BertAttention BertSelfAttention BertSelfOutput BertIntermediate
+        BertOutput""",
+    "models.bert_heads": """BertPredictionHeadTransform BertLMPredictionHead BertOnlyMLMHead BertOnlyNSPHead
+        BertPreTrainingHeads""",
     "models.gpt2": "GPT2PreTrainedModel",
     "models.distilbert": "DistilBertPreTrainedModel",
     "models.openai_gpt": "OpenAIGPTPreTrainedModel",
@@ -80,8 +87,9 @@ _HOMES = {  # the classes of the registry come on top
     "data.shuffle": "shuffled split",
     "data.labels": "count_labels make_label2id class_weights",
     "train.optimizer": "AdamW parameter_groups",
-    "train.schedule": """SchedulerType get_scheduler get_constant_schedule get_constant_schedule_with_warmup
-        get_linear_schedule_with_warmup get_cosine_schedule_with_warmup
+    "train.randomness": "set_seed",
+    "train.schedule": """SchedulerType TYPE_TO_SCHEDULER_FUNCTION get_scheduler get_constant_schedule
+        get_constant_schedule_with_warmup get_linear_schedule_with_warmup get_cosine_schedule_with_warmup
         get_cosine_with_hard_restarts_schedule_with_warmup get_polynomial_decay_schedule_with_warmup
         get_inverse_sqrt_schedule get_wsd_schedule""",
     "train.train_settings": "TrainSettings",
@@ -104,7 +112,6 @@ _INSTEAD = {
     "DataCollatorWithPadding": "a task collates its rows itself, and tokenizer(texts, padding=True) pads",
     "TrainingArguments": "TrainSettings has most of its fields, by the same names",
     "TrainerCallback": "a Trainer writes log.jsonl, and event files with TrainSettings(tensorboard=True)",
-    "set_seed": "TrainSettings has seed, and so have the generating tasks; torch.manual_seed seeds the rest",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()} | model_paths()
 

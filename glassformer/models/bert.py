@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..checkpoints.config_fields import boolean, choice, integer, number
@@ -109,6 +110,9 @@ class BertModel(BertPreTrainedModel, Body):
 class BertEmbeddings(Embeddings):
     """Word, position and segment vectors, added and normalised."""
 
+    position_ids: Tensor  # 1 T
+    token_type_ids: Tensor
+
     def __init__(self, config: BertConfig):
         super().__init__()
         padding = padding_index(config.pad_token_id, config.vocab_size)
@@ -118,6 +122,21 @@ class BertEmbeddings(Embeddings):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.position_embedding_type = config.position_embedding_type
+        # For code that reads them; a forward counts positions itself. Files of some versions hold the first.
+        shape = (1, config.max_position_embeddings)
+        self.register_buffer("position_ids", torch.empty(shape, dtype=torch.long), persistent=False)
+        self.register_buffer("token_type_ids", torch.empty(shape, dtype=torch.long), persistent=False)
+        self.fill()
+
+    def fill(self) -> None:
+        """Compute the buffers, again for a module that was built on the meta device."""
+        device, length = self.word_embeddings.weight.device, self.position_ids.shape[1]
+        self.position_ids = torch.arange(length, device=device)[None]
+        self.token_type_ids = torch.zeros_like(self.position_ids)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        state_dict.pop(f"{prefix}position_ids", None)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def forward(
         self,

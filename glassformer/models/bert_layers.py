@@ -29,6 +29,8 @@ class BertLayer(ContextModule):
     def __init__(self, config: BertConfig):
         super().__init__()
         self.chunk_size_feed_forward = config.chunk_size_feed_forward
+        self.seq_len_dim = 1  # for `apply_chunking_to_forward` on B T C
+        self.is_decoder, self.add_cross_attention = config.is_decoder, config.add_cross_attention
         self.attention = BertAttention(config)
         if config.add_cross_attention:
             if not config.is_decoder:
@@ -76,6 +78,7 @@ class BertSelfAttention(SelfAttention):
             position_embedding_type or config.position_embedding_type,
             config.max_position_embeddings,
         )
+        self.is_decoder = config.is_decoder
 
 
 class BertSelfOutput(AddNorm):

@@ -84,8 +84,3 @@ class TransformerForSeq2SeqLM(Seq2SeqModel):
             module.bias.data.zero_()
         if isinstance(module, nn.LayerNorm):
             module.weight.data.fill_(1.0)
-
-    def initialise_missing_weights(self) -> None:
-        super().initialise_missing_weights()
-        if self.encoder.embeddings.pos_encoding is not None:
-            self.encoder.embeddings.pos_encoding.fill()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from ..errors import InputError
@@ -11,6 +13,7 @@ from ..nn.feedforward import Intermediate, Project
 from ..nn.layout import Layout
 from ..nn.mask import check_tensor, mask_to_bias
 from ..nn.multi_head import MultiHeadAttention, broadcastable_mask, resolve_alias
+from ..nn.second_names import SecondNames, second_keywords
 
 
 class ResidualAttention(MultiHeadAttention):
@@ -21,14 +24,26 @@ class ResidualAttention(MultiHeadAttention):
         self.LayerNorm = nn.LayerNorm(d_model, eps=eps)
         self.norm_first = norm_first
 
-    def forward(self, x: Tensor, context: Context) -> Tensor:  # type: ignore[override]
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """In a layer (rows, context) -> rows; called directly as any `MultiHeadAttention`, without sum and norm."""
+        if len(inputs) == 2 and isinstance(inputs[1], Context):
+            return self.attend_and_add(*inputs)
+        return super().forward(*inputs, **named)
+
+    def attend_and_add(self, x: Tensor, context: Context) -> Tensor:
         """Rows attend to each other, or to the source of the context."""
         if self.norm_first:
             return x + self.output(self.self(self.LayerNorm(x), context))
         return self.LayerNorm(x + self.output(self.self(x, context)))
 
 
-class EncoderLayer(ContextModule):
+class FeedForwardParts(SecondNames, nn.Sequential):
+    """The feed-forward of a layer: its four modules, one after the other."""
+
+    second_names = {"fc1": "0", "relu": "1", "dropout": "2", "fc2": "3"}
+
+
+class EncoderLayer(SecondNames, ContextModule):
     """Self-attention, then feed-forward.
 
     >>> import torch
@@ -37,6 +52,14 @@ class EncoderLayer(ContextModule):
     """
 
     has_cross_attention = False
+    second_names = {
+        "self_attn": "attention",
+        "norm1": "attention.LayerNorm",
+        "norm2": "LayerNorm",
+        "ffn": "ff",
+        "fc1": "intermediate.dense",
+        "fc2": "output.dense",
+    }
 
     def __init__(
         self,
@@ -76,6 +99,13 @@ class EncoderLayer(ContextModule):
     def feed_forward(self, x: Tensor) -> Tensor:
         return self.output(self.dropout(self.intermediate(x)))
 
+    @property
+    def ff(self) -> FeedForwardParts:
+        """The feed-forward as one module, which shares the layer's parts."""
+        widen = self.intermediate
+        return FeedForwardParts(widen.dense, widen.intermediate_act_fn, self.dropout, self.output.dense)
+
+    @second_keywords(src_mask="mask")
     def call_directly(self, x: Tensor, mask: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """B T C with a mask that is 0 where a key is masked."""
         return self.run(x, Context(masked_layout(mask, x, x, self.attention.d_model)))
@@ -92,7 +122,15 @@ class DecoderLayer(EncoderLayer):
     """
 
     has_cross_attention = True
+    second_names = {
+        **EncoderLayer.second_names,
+        "masked_self_attn": "attention",
+        **dict.fromkeys(("enc_dec_attn", "cross_attn"), "crossattention"),
+        "norm2": "crossattention.LayerNorm",
+        "norm3": "LayerNorm",
+    }
 
+    @second_keywords(enc_output="memory", encoder_output="memory")
     def call_directly(  # type: ignore[override]
         self, x: Tensor, memory: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None
     ) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,44 +13,41 @@ from ..errors import ArgumentError, InputError
 from ..nn.layout import Layout
 from ..nn.mask import check_tensor
 from ..nn.multi_head import resolve_alias
+from ..nn.second_names import SecondNames, second_keywords
 from .base.outputs import Seq2SeqLMOutput
 from .transformer import TransformerConfig, TransformerForSeq2SeqLM
 from .transformer_stacks import TransformerStack
-
-# The tutorials' names for parts of the model -> the modules here.
-PLACES = {
-    "src_embedding": ["encoder.embeddings.word_embeddings"],
-    "tgt_embedding": ["decoder.embeddings.word_embeddings"],
-    "pos_encoding": ["encoder.embeddings.pos_encoding", "decoder.embeddings.pos_encoding"],
-    "encoder_layers": ["encoder.layer"],
-    "decoder_layers": ["decoder.layer"],
-}
-
-FURTHER_ARGUMENTS = (
-    "Transformer takes 5 arguments by position (src_vocab_size, tgt_vocab_size, d_model, n_heads, n_layers), got {}: "
-    "the tutorials go on in different orders, num_encoder_layers, num_decoder_layers, d_ff, max_seq_len, dropout in "
-    "one, n_layers, d_ff, dropout, max_len in the other; pass these by name, such as d_ff=2048"
-)
+from .transformer_tutorial_names import names_positional_arguments, to_our_names, to_tutorial_names
 
 
-class Transformer(TransformerForSeq2SeqLM):
+class Transformer(SecondNames, TransformerForSeq2SeqLM):
     """Source and target ids in, scores of the next target words out; id 0 is padding.
 
-    What comes after `n_layers` is passed by name: the tutorials have it in different orders.
+    Arguments after the number of heads may be positional where the orders of the two tutorials cannot be confused.
 
     >>> model = Transformer(100, 120, d_model=16, n_heads=2, n_layers=2, d_ff=32).eval()
     >>> model(torch.tensor([[5, 6, 7, 0]]), torch.tensor([[1, 8]])).shape
     torch.Size([1, 2, 120])
     """
 
+    second_names = {
+        "src_embedding": "encoder.embeddings.word_embeddings",
+        "tgt_embedding": "decoder.embeddings.word_embeddings",
+        "pos_encoding": ("encoder.embeddings.pos_encoding", "decoder.embeddings.pos_encoding"),
+        "dropout": "encoder.embeddings.pos_encoding.dropout",
+        "encoder_layers": "encoder.layer",
+        "decoder_layers": "decoder.layer",
+    }
+
+    @names_positional_arguments
     def __init__(
         self,
         src_vocab_size: int | TransformerConfig,
         tgt_vocab_size: int | None = None,
         d_model: int = 512,
         n_heads: int | None = None,
+        *,
         n_layers: int | None = None,
-        *further: Any,
         d_ff: int = 2048,
         dropout: float = 0.1,
         max_len: int | None = None,
@@ -59,8 +56,6 @@ class Transformer(TransformerForSeq2SeqLM):
         num_decoder_layers: int | None = None,
         max_seq_len: int | None = None,
     ):
-        if further:
-            raise ArgumentError(FURTHER_ARGUMENTS.format(5 + len(further)))
         if isinstance(src_vocab_size, TransformerConfig):
             if tgt_vocab_size is not None:
                 raise ArgumentError("a config replaces all other arguments: pass it alone")
@@ -87,24 +82,24 @@ class Transformer(TransformerForSeq2SeqLM):
         super().__init__(config)
         self.encoder.ids_name, self.decoder.ids_name = "src", "tgt"
 
-    # -- the tutorials' names ----------------------------------------------------------------------------------
-
     @property
     def d_model(self) -> int:
         return self.config.hidden_size
 
-    def __getattr__(self, name: str) -> Any:
-        place, *_ = PLACES.get(name, [None])
-        return super().__getattr__(name) if place is None else attrgetter(place)(self)
+    # -- the tutorials' weights --------------------------------------------------------------------------------
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Assigning a part by the tutorials' name replaces the module."""
-        if name not in PLACES:
-            return super().__setattr__(name, value)
-        for place in PLACES[name]:
-            owner, _, leaf = place.rpartition(".")
-            setattr(self.get_submodule(owner), leaf, value)
-        return None
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Load weights under our names, or under those of either tutorial's own `Transformer`."""
+        return super().load_state_dict(to_our_names(self, state_dict), strict, assign)
+
+    def tutorial_state_dict(self, attention: str = "W_q") -> dict[str, Tensor]:
+        """The weights for a tutorial's own `Transformer`: the one whose attention has `W_q`, or the one with `W_Q`.
+
+        >>> model = Transformer(9, 9, d_model=4, n_heads=2, n_layers=1, d_ff=8)
+        >>> [name for name in model.tutorial_state_dict("W_Q") if name.endswith("W_Q.weight")][:2]
+        ['encoder_layers.0.self_attn.W_Q.weight', 'decoder_layers.0.self_attn.W_Q.weight']
+        """
+        return to_tutorial_names(self, attention)
 
     # -- masks -------------------------------------------------------------------------------------------------
 
@@ -129,6 +124,7 @@ class Transformer(TransformerForSeq2SeqLM):
         """B S -> B S C; padded positions are computed too, and masked."""
         return self.run_stack(self.encoder, src, self.make_src_mask(src) if src_mask is None else src_mask)
 
+    @second_keywords(enc_output="encoder_output", memory="encoder_output")
     def decode(
         self, tgt: Tensor, encoder_output: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None
     ) -> Tensor:

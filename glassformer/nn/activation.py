@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -46,3 +48,23 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
     "mish": nn.Mish,
     "linear": nn.Identity,
 }
+
+
+class ActivationFunctions(Mapping[str, nn.Module]):
+    """Activation functions by name; every look-up makes a new module.
+
+    >>> ACT2FN["relu"](torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+
+    def __getitem__(self, name: str) -> nn.Module:
+        return ACTIVATIONS[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(ACTIVATIONS)
+
+    def __len__(self) -> int:
+        return len(ACTIVATIONS)
+
+
+ACT2FN = ActivationFunctions()

@@ -16,6 +16,7 @@ from .context import Context, ContextModule, observer
 from .dropout import Dropout, drop
 from .layout import Layout, Run, is_faster_padded, paired_runs
 from .linear import Linear
+from .mask import check_ids
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
 
@@ -296,6 +297,10 @@ class SelfAttention(ContextModule):
         """... C -> N H D"""
         return x.reshape(-1, self.num_attention_heads, self.attention_head_size)
 
+    def transpose_for_scores(self, x: Tensor) -> Tensor:
+        """B T C -> B H T D"""
+        return x.unflatten(-1, (self.num_attention_heads, self.attention_head_size)).transpose(1, 2)
+
     def source_keys_and_values(
         self, rows: Tensor | None, source: Layout, cache: AttentionCache | tuple | None
     ) -> tuple[Tensor, Tensor]:
@@ -359,8 +364,8 @@ def prune_attention(attention: nn.Module, heads: set[int]) -> None:
     size = inner.attention_head_size
     index = torch.tensor([head * size + i for head in keep for i in range(size)], device=inner.query.weight.device)
     for name in ("query", "key", "value"):
-        setattr(inner, name, keep_features(getattr(inner, name), index, dim=0))
-    outer.dense = keep_features(outer.dense, index, dim=1)
+        setattr(inner, name, prune_linear_layer(getattr(inner, name), index))
+    outer.dense = prune_linear_layer(outer.dense, index, dim=1)
     present = inner.heads or range(inner.num_attention_heads)
     inner.heads = [present[slot] for slot in keep]
     inner.num_attention_heads = len(keep)
@@ -368,14 +373,25 @@ def prune_attention(attention: nn.Module, heads: set[int]) -> None:
     attention.pruned_heads = attention.pruned_heads | heads
 
 
-def keep_features(linear: nn.Linear, index: Tensor, dim: int) -> nn.Linear:
-    """A smaller linear layer that keeps the outputs (dim 0) or inputs (dim 1) at `index`."""
-    weight = linear.weight.detach().index_select(dim, index)
-    smaller = Linear(weight.shape[1], weight.shape[0], bias=linear.bias is not None, device="meta")
-    smaller.weight = nn.Parameter(weight, requires_grad=linear.weight.requires_grad)
-    if linear.bias is not None:
-        bias = linear.bias.detach()
+def prune_linear_layer(layer: nn.Linear, index: Tensor, dim: int = 0) -> nn.Linear:
+    """A smaller linear layer that keeps the outputs (dim 0) or inputs (dim 1) at `index`.
+
+    >>> prune_linear_layer(nn.Linear(4, 3), torch.tensor([0, 2]))
+    Linear(in_features=4, out_features=2, bias=True)
+    """
+    if dim not in (0, 1):
+        raise InputError(f"dim must be 0 (outputs) or 1 (inputs), got {dim!r}")
+    if not index.numel():
+        raise InputError("index must name at least one feature to keep, got none")
+    if not index.is_meta:  # as in a model that a load is about to fill
+        check_ids(index, layer.weight.shape[dim], "index: feature")
+    index = index.to(layer.weight.device)
+    weight = layer.weight.detach().index_select(dim, index)
+    smaller = Linear(weight.shape[1], weight.shape[0], bias=layer.bias is not None, device="meta")
+    smaller.weight = nn.Parameter(weight, requires_grad=layer.weight.requires_grad)
+    if layer.bias is not None:
+        bias = layer.bias.detach()
         smaller.bias = nn.Parameter(
-            bias.index_select(0, index) if dim == 0 else bias.clone(), requires_grad=linear.bias.requires_grad
+            bias.index_select(0, index) if dim == 0 else bias.clone(), requires_grad=layer.bias.requires_grad
         )
-    return smaller.train(linear.training)
+    return smaller.train(layer.training)

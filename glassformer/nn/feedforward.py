@@ -7,9 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from ..errors import InputError
 from .activation import ACTIVATIONS, GELUActivation
 from .dropout import Dropout
 from .linear import Linear
+from .second_names import SecondNames
 
 
 def can_overwrite_output(module: nn.Module) -> bool:
@@ -73,11 +75,35 @@ def in_chunks(function: Callable[[Tensor], Tensor], size: int, x: Tensor, sequen
     `x` holds the rows of so many sequences, N C, or is laid out B T C.
     """
     dim, rows = (0, size * sequences) if x.dim() == 2 else (1, size)
-    return torch.cat([function(part) for part in x.split(rows, dim)], dim)
+    return apply_chunking_to_forward(function, rows, dim, x)
 
 
-class PositionwiseFeedForward(nn.Module):
+def apply_chunking_to_forward(
+    forward_fn: Callable[..., Tensor], chunk_size: int, chunk_dim: int, *input_tensors: Tensor
+) -> Tensor:
+    """Apply a function to `chunk_size` positions of the dimension `chunk_dim` at a time; 0 is all of them at once.
+
+    >>> apply_chunking_to_forward(torch.add, 2, 1, torch.ones(1, 5), torch.ones(1, 5))
+    tensor([[2., 2., 2., 2., 2.]])
+    """
+    if chunk_size < 0 or not input_tensors:
+        raise InputError(
+            f"apply_chunking_to_forward takes a chunk_size of at least 0 and at least one tensor, "
+            f"got {chunk_size} and {len(input_tensors)} tensors"
+        )
+    if not chunk_size:
+        return forward_fn(*input_tensors)
+    lengths = [x.shape[chunk_dim] for x in input_tensors]
+    if len(set(lengths)) > 1:
+        raise InputError(f"all tensors must be equally long in dimension {chunk_dim}, got {lengths}")
+    chunks = zip(*(x.split(chunk_size, chunk_dim) for x in input_tensors), strict=True)
+    return torch.cat([forward_fn(*parts) for parts in chunks], chunk_dim)
+
+
+class PositionwiseFeedForward(SecondNames):
     """max(0, x W1 + b1) W2 + b2, for every position alike."""
+
+    second_names = {"fc1": "intermediate.dense", "relu": "intermediate.intermediate_act_fn", "fc2": "output"}
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()

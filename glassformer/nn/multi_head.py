@@ -9,6 +9,10 @@ from .attention import SelfAttention, attend_explicitly, prune_attention
 from .dropout import Dropout
 from .feedforward import Project
 from .mask import check_tensor, mask_to_bias
+from .second_names import SecondNames, second_keywords
+
+# The tutorials' names of the three inputs -> ours.
+INPUTS = {"query": "q", "key": "k", "value": "v", "Q": "q", "K": "k", "V": "v"}
 
 
 class ScaledDotProductAttention(nn.Module):
@@ -25,6 +29,7 @@ class ScaledDotProductAttention(nn.Module):
         super().__init__()
         self.dropout = Dropout(dropout)
 
+    @second_keywords(query="Q", key="K", value="V", q="Q", k="K", v="V")
     def forward(self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(... T d_v, ... T S); where `mask` is 0 the weight is 0, also if all keys of a query are masked."""
         visible = None if mask is None else (mask != 0)
@@ -38,7 +43,7 @@ class ScaledDotProductAttention(nn.Module):
         )
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(SecondNames):
     """Several heads of attention side by side, their outputs joined and projected.
 
     >>> import torch
@@ -47,6 +52,14 @@ class MultiHeadAttention(nn.Module):
     >>> output.shape, weights.shape
     (torch.Size([2, 5, 16]), torch.Size([2, 4, 5, 5]))
     """
+
+    second_names = {
+        **dict.fromkeys(("W_q", "W_Q"), "self.query"),
+        **dict.fromkeys(("W_k", "W_K"), "self.key"),
+        **dict.fromkeys(("W_v", "W_V"), "self.value"),
+        **dict.fromkeys(("W_o", "W_O"), "output.dense"),
+        "dropout": ("self.dropout", "output.dropout"),
+    }
 
     def __init__(self, d_model: int, num_heads: int | None = None, dropout: float = 0.1, *, n_heads: int | None = None):
         super().__init__()
@@ -66,16 +79,27 @@ class MultiHeadAttention(nn.Module):
     def prune_heads(self, heads: list[int] | set[int]) -> None:
         prune_attention(self, set(heads))
 
+    @second_keywords(**INPUTS)
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(B T C, B H T S); `mask` is 0 where a key is masked: T S, B T S, or what broadcasts to B H T S."""
         inner = self.self
         self.check(q, k, v)
-        heads = [self.split_heads(project(x)) for project, x in ((inner.query, q), (inner.key, k), (inner.value, v))]
+        Q, K, V = (self.split_heads(x) for x in (inner.query(q), inner.key(k), inner.value(v)))
         if mask is not None:
             mask = broadcastable_mask(mask, (len(q), inner.num_attention_heads, q.shape[1], k.shape[1]))
-        attention = ScaledDotProductAttention(inner.dropout.p).train(self.training)
-        context, weights = attention(*heads, mask)  # B H T D, B H T S
-        return self.output(context.transpose(1, 2).flatten(2)), weights
+        context, weights = self.scaled_dot_product_attention(Q, K, V, mask)  # B H T D, B H T S
+        return self.output(self.combine_heads(context)), weights
+
+    @property
+    def attention(self) -> ScaledDotProductAttention:
+        """softmax(Q Kᵀ / sqrt(d_k)) V, with the dropout of this attention."""
+        return ScaledDotProductAttention(self.self.dropout.p).train(self.training)
+
+    def scaled_dot_product_attention(
+        self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """(B H T D, B H T S)"""
+        return self.attention(Q, K, V, mask)
 
     def check(self, q: Tensor, k: Tensor, v: Tensor) -> None:
         for name, x in (("q", q), ("k", k), ("v", v)):
@@ -88,7 +112,11 @@ class MultiHeadAttention(nn.Module):
 
     def split_heads(self, x: Tensor) -> Tensor:
         """B T C -> B H T D"""
-        return x.unflatten(-1, (self.num_heads, self.d_k)).transpose(1, 2)
+        return self.self.transpose_for_scores(x)
+
+    def combine_heads(self, x: Tensor) -> Tensor:
+        """B H T D -> B T C"""
+        return x.transpose(1, 2).flatten(2)
 
 
 def broadcastable_mask(mask: Tensor, shape: tuple[int, int, int, int]) -> Tensor:

@@ -22,7 +22,7 @@ from .engine.engine_exceptions import engine_may_differ
 from .engine.rust_engine import EngineWithFallback, LowerCasing
 from .tokenizer import PreTrainedTokenizer, Token, shares_settings
 from .wordpiece.spacing import join_word_pieces
-from .wordpiece.wordpiece import NOT_SPACE, BasicTokenizer, Word, WordPiece, lower
+from .wordpiece.wordpiece import NOT_SPACE, BasicTokenizer, Word, WordpieceTokenizer, lower
 from .wordpiece.wordpiece_files import engine_for, engine_text, read_vocabulary
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
         self._hidden_pattern = any_of(hidden, re.IGNORECASE)
         self._hidden_starts = {start for name in hidden for start in (name[0].lower(), name[0].upper())}
         self._special_words = frozenset(self.all_special_tokens)
-        self.wordpiece_tokenizer = WordPiece(self.vocab, self.unk_token, self.max_input_chars_per_word)
+        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab, self.unk_token, self.max_input_chars_per_word)
         if "_engine" in self.__dict__ and self._engine.model.unk_token != self.unk_token:
             del self._engine
 

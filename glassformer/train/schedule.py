@@ -215,6 +215,7 @@ SCHEDULES: dict[str, Callable[..., LambdaLR]] = {
     "inverse_sqrt": get_inverse_sqrt_schedule,
     "warmup_stable_decay": get_wsd_schedule,
 }
+TYPE_TO_SCHEDULER_FUNCTION = {SchedulerType(name): function for name, function in SCHEDULES.items()}
 
 
 @suggests

@@ -28,7 +28,7 @@ from .distill import Distillation, DistillSettings
 from .distributed import SINGLE_PROCESS, ProcessGroup, join_process_group
 from .evaluation import evaluate_batches, evaluation_batches
 from .optimizer import make_optimizer, parameter_groups
-from .randomness import load_random_state, preserve_random_state, random_state, seed_all
+from .randomness import load_random_state, preserve_random_state, random_state, set_seed
 from .reporting.run_log import RunLog
 from .reporting.run_report import write_report
 from .result import RESULT, Progress, TrainResult
@@ -164,7 +164,7 @@ class Trainer:
             if later:
                 log.warning("going back: this run will remove %s, of later steps, when it saves", ", ".join(later))
         elif self.progress.step == 0:
-            seed_all(self.settings.seed + self.process_group.rank)
+            set_seed(self.settings.seed + self.process_group.rank)
             if self.sharded is None:
                 self.process_group.broadcast(self.model.state_dict().values())
 

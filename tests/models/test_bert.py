@@ -69,6 +69,59 @@ def test_attributes_of_attention(model):
     assert relative.encoder.layer[1].attention.self.distance_embedding.weight.shape == (79, 12)
 
 
+def test_buffers_of_the_embeddings(model, ids, tmp_path):
+    assert model.embeddings.position_ids.tolist() == [list(range(40))]
+    assert model.embeddings.token_type_ids.tolist() == [[0] * 40]
+    assert not [name for name in model.state_dict() if name.endswith("_ids")]
+    model.save_pretrained(tmp_path)
+    for kind in (BertModel, glassformer.BertForSequenceClassification):
+        loaded = kind.from_pretrained(tmp_path)
+        for name in ("position_ids", "token_type_ids"):
+            assert torch.equal(getattr(loaded.base_model.embeddings, name), getattr(model.embeddings, name))
+    other = BertModel(tiny_bert()).eval()
+    other.load_state_dict(model.state_dict() | {"embeddings.position_ids": model.embeddings.position_ids})
+    assert torch.equal(other(ids)[0], model(ids)[0])
+
+
+def test_parts_are_built_from_a_config(model, ids):
+    """Every class of the tutorial, imported by name and put together as it prints them, gives the model's numbers."""
+    config = tiny_bert()
+    states, layer = model.embeddings(ids), model.encoder.layer[0]
+    for name, part, inputs in (
+        ("BertEmbeddings", model.embeddings, (ids,)),
+        ("BertEncoder", model.encoder, (states,)),
+        ("BertLayer", layer, (states,)),
+        ("BertAttention", layer.attention, (states,)),
+        ("BertSelfAttention", layer.attention.self, (states,)),
+        ("BertSelfOutput", layer.attention.output, (states, states)),
+        ("BertIntermediate", layer.intermediate, (states,)),
+        ("BertOutput", layer.output, (layer.intermediate(states), states)),
+        ("BertPooler", model.pooler, (states,)),
+    ):
+        made = getattr(glassformer, name)(config).eval()
+        assert type(part) is type(made)
+        made.load_state_dict(part.state_dict())
+        assert torch.equal(made(*inputs)[0], part(*inputs)[0]), name
+    heads = BertForPreTraining(config).cls
+    assert type(heads) is glassformer.BertPreTrainingHeads
+    assert type(heads.predictions) is glassformer.BertLMPredictionHead
+    assert type(heads.predictions.transform) is glassformer.BertPredictionHeadTransform
+    assert glassformer.BertOnlyMLMHead(config)(states).shape == (2, 7, config.vocab_size)
+    assert glassformer.BertOnlyNSPHead(config)(states[:, 0]).shape == (2, 2)
+
+
+def test_a_layer_is_computed_by_hand_as_the_tutorial_does(model, ids):
+    states, layer = model.embeddings(ids), model.encoder.layer[0]
+    inner = layer.attention.self
+    q, k, v = (inner.transpose_for_scores(part(states)) for part in (inner.query, inner.key, inner.value))
+    assert q.shape == (2, inner.num_attention_heads, 7, inner.attention_head_size)
+    weights = (q @ k.transpose(-1, -2) / math.sqrt(inner.attention_head_size)).softmax(-1)
+    context = (weights @ v).permute(0, 2, 1, 3).reshape(2, 7, inner.all_head_size)
+    attended = layer.attention.output(context, states)
+    chunked = glassformer.apply_chunking_to_forward(layer.feed_forward_chunk, 3, layer.seq_len_dim, attended)
+    torch.testing.assert_close(chunked, layer(states)[0], rtol=1e-5, atol=1e-6)
+
+
 # -- outputs ----------------------------------------------------------------------------------------------------
 
 

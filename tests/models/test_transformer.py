@@ -335,18 +335,130 @@ def test_the_other_tutorials_names():
     assert model.encoder_layers[0].attention.num_heads == 3
     assert model.pos_encoding.pe.shape == (1, 16, 12)
     assert Transformer.without_weights(TransformerConfig()).config.num_attention_heads == 8
-    positional = Transformer(30, 40, 12, 3, 2)
-    assert (positional.d_model, len(positional.encoder_layers), len(positional.decoder_layers)) == (12, 2, 2)
-    for further in ((2,), (2, 20, 16, 0.0), (20, 0.0, 16)):  # as either tutorial goes on
-        with pytest.raises(glassformer.ArgumentError, match="dropout in one, n_layers, d_ff") as error:
-            Transformer(30, 40, 12, 3, 2, *further)
-        assert f"got {5 + len(further)}:" in str(error.value)
+    positional = Transformer(30, 40, 12, 3, 2, 20, 0.0, 16)
+    assert len(positional.decoder_layers) == 2
+    other = Transformer(30, 40, 12, 3, 1, 2, 20, 16, 0.5)
+    assert (len(other.encoder_layers), len(other.decoder_layers), other.dropout.p) == (1, 2, 0.5)
+    assert len(Transformer(30, 40, 12, 3, 6).decoder_layers) == 6
+    for sizes in ((2,), (2, 20), (2, 20, 0.1, 16, 3), (2, 20, 1.5)):
+        with pytest.raises(glassformer.ArgumentError, match=r"num_encoder_layers.* or n_layers.*: give these by name"):
+            Transformer(30, 40, 12, 3, *sizes)
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'd_ff'"):
+        Transformer(30, 40, 12, 3, 2, 20, 0.0, d_ff=20)
     with pytest.raises(glassformer.ArgumentError, match="n_layers and num_encoder_layers are the same"):
         Transformer(30, 40, 12, 3, n_layers=2, num_encoder_layers=2)
     with pytest.raises(ValueError, match="multiple of num_attention_heads"):
         Transformer(30, 40, d_model=10, n_heads=3)
     with pytest.raises(TypeError, match="unexpected keyword"):
         Transformer(30, 40, n_head=3)
+
+
+def test_second_names_are_the_same_parts():
+    attention, inner = (made := MultiHeadAttention(12, 3, 0.0)), made.self
+    for lower, upper, part in (("W_q", "W_Q", inner.query), ("W_k", "W_K", inner.key), ("W_v", "W_V", inner.value)):
+        assert getattr(attention, lower) is getattr(attention, upper) is part
+    assert attention.W_o is attention.W_O is attention.output.dense
+    assert not [name for name, _ in attention.named_parameters() if "W_" in name]
+    assert "W_q" in dir(attention)
+    feed_forward = PositionwiseFeedForward(12, 20)
+    assert feed_forward.fc1 is feed_forward.intermediate.dense
+    assert feed_forward.fc2 is feed_forward.output
+    layer = DecoderLayer(12, 3, 20)
+    assert layer.self_attn is layer.masked_self_attn is layer.attention
+    assert layer.enc_dec_attn is layer.cross_attn is layer.crossattention
+    norms = (layer.attention.LayerNorm, layer.crossattention.LayerNorm, layer.LayerNorm)
+    assert all(a is b for a, b in zip((layer.norm1, layer.norm2, layer.norm3), norms, strict=True))
+    assert EncoderLayer(12, 3, 20).norm2.normalized_shape == (12,)
+    assert layer.fc1 is layer.ffn.fc1 is layer.ff[0] is layer.intermediate.dense
+    assert layer.fc2 is layer.ffn.fc2 is layer.ff[3] is layer.output.dense
+    with pytest.raises(AttributeError, match="no attribute 'enc_dec_attn'"):
+        EncoderLayer(12, 3, 20).enc_dec_attn  # noqa: B018
+
+
+def test_parts_of_layers_are_replaced_by_second_names():
+    layer, x = EncoderLayer(12, 3, 20).eval(), torch.randn(2, 4, 12)
+    before, names = layer(x), list(layer.state_dict())
+    layer.norm1 = torch.nn.LayerNorm(12, elementwise_affine=False, eps=0.5)
+    assert layer.attention.LayerNorm.eps == 0.5
+    assert not torch.allclose(layer(x), before)
+    layer.self_attn.W_q = torch.nn.Linear(12, 12)
+    assert set(layer.state_dict()) < set(names)
+    with pytest.raises(glassformer.ArgumentError, match=r"EncoderLayer\.ffn is made of other parts"):
+        layer.ffn = PositionwiseFeedForward(12, 20)
+    attention = MultiHeadAttention(12, 3)
+    attention.dropout = torch.nn.Dropout(0.75)
+    assert attention.self.dropout.p == attention.output.dropout.p == 0.75
+
+
+def test_second_names_of_arguments():
+    attention = MultiHeadAttention(12, 3).eval()
+    q, k, v, mask = torch.randn(2, 3, 12), torch.randn(2, 4, 12), torch.randn(2, 4, 12), torch.ones(3, 4).tril()
+    expected = attention(q, k, v, mask)
+    for names in (("q", "k", "v"), ("query", "key", "value"), ("Q", "K", "V")):
+        given = attention(**dict(zip(names, (q, k, v), strict=True)), mask=mask)
+        assert all(map(torch.equal, given, expected))
+    heads = [attention.split_heads(x) for x in (attention.W_q(q), attention.W_k(k), attention.W_v(v))]
+    context, weights = attention.scaled_dot_product_attention(*heads, mask)
+    assert torch.equal(weights, expected[1])
+    assert torch.equal(attention.W_o(attention.combine_heads(context)), expected[0])
+    assert torch.equal(attention.attention(*heads, mask)[0], context)
+    with pytest.raises(glassformer.ArgumentError, match="q and query are the same; give one of them"):
+        attention(q=q, query=q, k=k, v=v)
+    with pytest.raises(glassformer.ArgumentError, match="has no argument 'querry', did you mean 'query'"):
+        attention(querry=q, key=k, value=v)
+    layer = DecoderLayer(12, 3, 20).eval()
+    out = layer(q, k)
+    assert torch.equal(layer(q, enc_output=k), out)
+    assert torch.equal(layer(x=q, encoder_output=k), out)
+
+
+def test_a_layer_computed_from_its_parts_as_the_tutorials_print_it():
+    layer = DecoderLayer(12, 3, 20).eval()
+    x, memory, past, real = (
+        torch.randn(2, 3, 12),
+        torch.randn(2, 4, 12),
+        torch.ones(3, 3).tril(),
+        torch.ones(2, 1, 1, 4),
+    )
+    real[1, ..., 2:] = 0
+    expected = layer(x, memory, real, past)
+    x = layer.norm1(x + layer.masked_self_attn(x, x, x, past)[0])
+    x = layer.norm2(x + layer.enc_dec_attn(query=x, key=memory, value=memory, mask=real)[0])
+    assert_close(layer.norm3(x + layer.ffn(x)), expected, 1e-10)
+
+
+@pytest.mark.parametrize("attention", ["W_q", "W_Q"])
+def test_weights_by_the_tutorials_names(attention):
+    shape = {"d_model": 12, "n_heads": 3, "num_encoder_layers": 1, "num_decoder_layers": 2, "d_ff": 20, "max_len": 16}
+    model, other = Transformer(30, 40, **shape).eval(), Transformer(30, 40, **shape).eval()
+    src, tgt = torch.tensor([[5, 6, 7]]), torch.tensor([[1, 11, 12]])
+    state = model.tutorial_state_dict(attention)
+    assert f"encoder_layers.0.self_attn.{attention}.weight" in state
+    assert len(state) == len(model.state_dict()) + 1  # and pos_encoding.pe
+    assert not torch.equal(other(src, tgt), model(src, tgt))
+    other.load_state_dict(state)
+    assert torch.equal(other(src, tgt), model(src, tgt))
+    with pytest.raises(
+        RuntimeError, match=r"(?s)Missing key.*decoder\.layer\.1\.LayerNorm\.weight.*Unexpected key.*extra"
+    ):
+        other.load_state_dict({name: state[name] for name in state if "1.norm3.w" not in name} | {"extra": src})
+    with pytest.raises(glassformer.WeightsError, match=r"pos_encoding\.pe must hold the sines and cosines"):
+        other.load_state_dict(state | {"pos_encoding.pe": state["pos_encoding.pe"] * 2})
+    other.load_state_dict(state | {"pos_encoding.pe": state["pos_encoding.pe"][:, :8]})
+
+
+def test_weights_that_the_tutorials_have_no_names_for_are_refused():
+    config = {"vocab_size": 20, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "output_bias": True}
+    for fields, message in (
+        ({"norm_first": True}, r"no place for encoder\.LayerNorm\.weight"),
+        ({"hidden_act": "gelu"}, "this model has 'gelu' and 1e-05"),
+        ({"position_embedding_type": "learned"}, r"no place for encoder\.embeddings\.position_embeddings"),
+        ({"output_bias": False}, "a bias in fc_out, which this model has not"),
+    ):
+        with pytest.raises(glassformer.ConfigError, match=message):
+            Transformer(TransformerConfig(**(config | fields))).tutorial_state_dict()
+    with pytest.raises(glassformer.ArgumentError, match="attention must be one of W_q, W_Q; got 'W_x'"):
+        Transformer(TransformerConfig(**config)).tutorial_state_dict("W_x")
 
 
 def test_the_tutorials_transformer_is_one_of_the_house(tmp_path):
@@ -406,7 +518,7 @@ def test_heads_that_cannot_share_the_width_are_refused(heads):
 
 
 def test_shapes_that_do_not_fit_are_reported():
-    model, attention = Transformer(30, 40, 12, 3, 2, d_ff=20).eval(), MultiHeadAttention(12, 3)
+    model, attention = Transformer(30, 40, 12, 3, n_layers=2, d_ff=20).eval(), MultiHeadAttention(12, 3)
     src, tgt, x = torch.tensor([[5, 6, 7]]), torch.tensor([[1, 8]]), torch.randn(2, 4, 12)
     memory = model.encode(src)
     encoder, decoder = EncoderLayer(12, 3, 20), DecoderLayer(12, 3, 20)

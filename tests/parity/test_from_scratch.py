@@ -102,7 +102,8 @@ def test_the_full_model(shared, number):
     layers = {"000": {"num_encoder_layers": 2, "num_decoder_layers": 2, "num_heads": 4, "max_seq_len": 20}}
     shape = layers.get(number, {"n_layers": 2, "n_heads": 4, "max_len": 20}) | {"d_model": 16, "d_ff": 32}
     theirs, ours = tutorial(shared, number)["Transformer"](30, 40, **shape), glassformer.Transformer(30, 40, **shape)
-    ours.load_state_dict(translated(theirs.state_dict()))
+    ours.load_state_dict(theirs.state_dict())  # under the tutorial's names
+    assert_equal_weights(ours.state_dict(), translated(theirs.state_dict()))
     theirs.eval(), ours.eval()
     src, tgt = torch.tensor([[5, 6, 7, 8], [9, 3, 0, 0]]), torch.tensor([[1, 11, 12], [1, 13, 0]])
     masks = ours.make_src_mask(src), ours.make_tgt_mask(tgt)
@@ -114,6 +115,37 @@ def test_the_full_model(shared, number):
     memory = ours.encode(src, masks[0])
     assert_close(theirs.encode(src, masks[0]), memory)
     assert_close(theirs.decode(tgt, memory, *masks), ours.decode(tgt, memory, *masks))
+
+
+def assert_equal_weights(found, expected):
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize("number", TUTORIALS)
+def test_our_weights_load_into_theirs(shared, number):
+    ours = glassformer.Transformer(30, 40, d_model=16, n_heads=4, n_layers=2, d_ff=32, max_len=20).eval()
+    layers = {"num_encoder_layers": 2, "num_decoder_layers": 2, "max_seq_len": 20}
+    sizes = layers if number == "000" else {"n_layers": 2, "max_len": 20}
+    theirs = tutorial(shared, number)["Transformer"](30, 40, 16, 4, d_ff=32, **sizes).eval()
+    theirs.load_state_dict(ours.tutorial_state_dict({"000": "W_q", "001": "W_Q"}[number]))
+    src, tgt = torch.tensor([[5, 6, 7, 8], [9, 3, 0, 0]]), torch.tensor([[1, 11, 12], [1, 13, 0]])
+    masks = (ours.make_src_mask(src), ours.make_tgt_mask(tgt))
+    assert_close(theirs(src, tgt, *masks) if number == "000" else theirs(src, tgt), ours(src, tgt, *masks))
+
+
+@pytest.mark.parametrize("number", TUTORIALS)
+def test_parts_answer_under_the_names_of_their_parts(shared, number):
+    """Every module of a tutorial's model has the same name in ours, and leads to weights of the same shape."""
+    theirs = tutorial(shared, number)["Transformer"](30, 40, 16, 4).eval()
+    ours = glassformer.Transformer(30, 40, d_model=16, n_heads=4)
+    ours.load_state_dict(theirs.state_dict())
+    for name, tensor in theirs.state_dict().items():
+        *path, leaf = name.split(".")
+        found = ours
+        for part in path:
+            found = found[int(part)] if part.isdigit() else getattr(found, part)
+        assert torch.allclose(getattr(found, leaf), tensor, atol=1e-6), name
 
 
 @pytest.mark.parametrize("number", TUTORIALS)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import glassformer
 from glassformer.text.engine.engine_exceptions import engine_may_differ
 from glassformer.text.wordpiece.wordpiece import BasicTokenizer, lower, strip_accents
 
@@ -88,7 +89,8 @@ def test_known_exceptions(uncased, char):
 
 def test_characters_of_note(uncased):
     basic = BasicTokenizer()
-    assert basic.tokenize("ΟΔΟΣ") == ["οδοσ"]  # no final sigma
+    assert basic.words_of_tokenizer("ΟΔΟΣ") == ["οδοσ"]  # no final sigma
+    assert basic.tokenize("ΟΔΟΣ") == ["οδος"]  # as the original class does on its own
     assert basic.tokenize("İx") == ["ix"]
     assert basic.tokenize("a\u2028b\x1cc\u200dd\x00e") == ["a", "bcde"]
     assert basic.tokenize("a\U0002b820b\U0002cea1c") == ["a", "\U0002b820", "b", "\U0002cea1", "c"]
@@ -97,6 +99,18 @@ def test_characters_of_note(uncased):
     for length, unknown in ((100, False), (101, True)):
         assert (uncased.tokenize("x" * length) == ["[UNK]"]) == unknown
         uncased.explain("x" * length)  # compares the engine and the fallback by itself
+
+
+def test_the_two_halves_as_the_tutorial_puts_them_together(uncased):
+    text = "Unaffable 北京's CAFÉS, [MASK] xx"
+    basic, pieces = glassformer.BasicTokenizer(), glassformer.WordpieceTokenizer(uncased.vocab, uncased.unk_token)
+    plain = text.replace("[MASK]", "")
+    assert [piece for word in basic.tokenize(plain) for piece in pieces.tokenize(word)] == uncased.tokenize(plain)
+    assert pieces.tokenize(" ".join(basic.tokenize(plain))) == uncased.tokenize(plain)
+    words = basic.tokenize(text, never_split=uncased.all_special_tokens)
+    assert [piece for word in words for piece in pieces.tokenize(word)] == uncased.tokenize(text)
+    assert BasicTokenizer(never_split=["CAFÉS,"]).tokenize(text)[5:7] == ["CAFÉS,", "["]
+    assert BasicTokenizer(False, None, False, None).tokenize("É北京!") == ["É北京", "!"]
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=0xC0, max_codepoint=0x3100, exclude_categories=("Cs",))))

@@ -82,12 +82,25 @@ def test_a_checkpoint_is_an_ordinary_one(tmp_path):
     assert glassformer.pipeline("text-classification", model=str(folder))("so bad")
 
 
+def test_a_seed_is_for_all_generators():
+    def numbers():
+        return random.random(), np.random.randn(), torch.randn(3).tolist()
+
+    glassformer.set_seed(5)
+    first = numbers()
+    assert all(a != b for a, b in zip(numbers(), first, strict=True))
+    glassformer.set_seed(5)
+    assert numbers() == first
+    with pytest.raises(glassformer.InputError, match="seed must be an integer, got '5'"):
+        glassformer.set_seed("5")
+
+
 def test_random_states_are_restored(tmp_path):
-    randomness.seed_all(3)
+    randomness.set_seed(3)
     random.gauss(0, 1), np.random.randn(), torch.randn(3)
     stored = json.loads(json.dumps(randomness.random_state()))
     numbers = random.gauss(0, 1), random.random(), np.random.randn(), torch.randn(5).tolist()
-    randomness.seed_all(4)
+    randomness.set_seed(4)
     randomness.load_random_state(stored)
     assert (random.gauss(0, 1), random.random(), np.random.randn(), torch.randn(5).tolist()) == numbers
 

@@ -106,6 +106,13 @@ def test_errors_are_reported():
         get_scheduler("warmup_stable_decay", optimizer(), 8, 10, {"num_decay_steps": 5})
 
 
+def test_schedules_by_their_type():
+    functions = glassformer.TYPE_TO_SCHEDULER_FUNCTION
+    assert functions[SchedulerType.LINEAR] is glassformer.get_linear_schedule_with_warmup
+    assert functions[SchedulerType.CONSTANT] is glassformer.get_constant_schedule
+    assert set(functions) == set(SchedulerType)
+
+
 def test_a_schedule_resumes():
     schedule = get_scheduler("cosine", optimizer(), 3, 20)
     whole = rates(schedule, 15)

@@ -168,12 +168,20 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         """Whether the files lack something outside the body that only its own constructor can initialise."""
         plan = plan_load(self, weights, self.keymap, prefixed=True, tied=self.tied_names())
         loaded = plan.sources.keys()
-        return lenient or bool(plan.absent_parts) or any(name not in loaded for name, _ in self.named_buffers())
+        own = [
+            f"{prefix}.{name}".lstrip(".")
+            for prefix, module in self.named_modules()
+            if not hasattr(module, "fill")  # it computes its buffers again
+            for name, _ in module.named_buffers(recurse=False)
+        ]
+        return lenient or bool(plan.absent_parts) or any(name not in loaded for name in own)
 
     def initialise_missing_weights(self) -> None:
-        """Initialise the weights that a load left on the meta device, and tie weights."""
+        """Initialise the weights that a load left on the meta device, compute buffers, and tie weights."""
         tied, missing = self.tied_names(), {}
         for prefix, module in self.named_modules():
+            if hasattr(module, "fill") and any(buffer.is_meta for buffer in module.buffers(recurse=False)):
+                module.fill()
             for name, parameter in list(module.named_parameters(recurse=False)):
                 if parameter.is_meta and f"{prefix}.{name}".lstrip(".") not in tied:
                     empty = torch.zeros_like(parameter, device="cpu", dtype=self.dtype)

@@ -211,7 +211,7 @@ def count_words(lines: Iterable[str], basic: BasicTokenizer) -> Counter[str]:
     counts: Counter[str] = Counter()
     for line in lines:
         if engine_may_differ(line):
-            counts.update(basic.tokenize(line))
+            counts.update(basic.words_of_tokenizer(line))
         else:
             counts.update([word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(line))])
     return counts

@@ -132,21 +132,37 @@ class BasicTokenizer:
     def __init__(
         self,
         do_lower_case: bool = True,
-        never_split: Collection[str] = (),
+        never_split: Collection[str] | None = None,
         tokenize_chinese_chars: bool = True,
         strip_accents: bool | None = None,
     ) -> None:
         self.do_lower_case = do_lower_case
-        self.never_split = frozenset(never_split)
+        self.never_split = frozenset(never_split or ())
         self.tokenize_chinese_chars = tokenize_chinese_chars
         self.strip_accents = do_lower_case if strip_accents is None else strip_accents
 
-    def tokenize(self, text: str) -> list[str]:
-        """The words of a text.
+    def tokenize(self, text: str, never_split: Collection[str] | None = None) -> list[str]:
+        """The words of a text; those of `never_split` stay as they are.
 
-        >>> BasicTokenizer().tokenize("Café, 北京!")
-        ['cafe', ',', '北', '京', '!']
+        >>> BasicTokenizer().tokenize("Café, 北京 [MASK]!", never_split=["[MASK]"])
+        ['cafe', ',', '北', '京', '[', 'mask', ']', '!']
+        >>> BasicTokenizer().tokenize("Café, 北京 [MASK] !", never_split=["[MASK]"])
+        ['cafe', ',', '北', '京', '[MASK]', '!']
         """
+        kept = self.never_split.union(never_split or ())
+        found: list[str] = []
+        for word in NOT_SPACE.findall(self.clean(text, range(len(text)))[0]):
+            if word not in kept:
+                word = word.lower() if self.do_lower_case else word
+                word = strip_accents(word, range(len(word)))[0] if self.strip_accents else word
+            if word in kept:
+                found.append(word)
+            else:
+                found += [part.text for part in self.cut_at_punctuation(word, range(len(word)))]
+        return found
+
+    def words_of_tokenizer(self, text: str) -> list[str]:
+        """The words that a `BertTokenizer` makes of a text: it lower-cases first, see `words`."""
         origins: Sequence[int] = range(len(text))
         if self.do_lower_case:
             text, origins = lower(text, origins)
@@ -204,13 +220,22 @@ class BasicTokenizer:
         return Word(text, origins, is_kept=text in self.never_split)
 
 
-class WordPiece:
+class WordpieceTokenizer:
     """Cuts a word into the longest pieces that the vocabulary has, from left to right."""
 
     def __init__(self, vocab: dict[str, int], unk_token: str, max_input_chars_per_word: int = 100) -> None:
         self.vocab = vocab
         self.unk_token = unk_token
         self.max_input_chars_per_word = max_input_chars_per_word
+
+    def tokenize(self, text: str) -> list[str]:
+        """The pieces of all words, which white space separates.
+
+        >>> WordpieceTokenizer({"un": 0, "##aff": 1, "##able": 2}, unk_token="[UNK]").tokenize("unaffable able")
+        ['un', '##aff', '##able', '[UNK]']
+        """
+        words = (Word(word, range(len(word))) for word in NOT_SPACE.findall(text))
+        return [piece.token for word in words for piece in self.pieces(word)]
 
     def pieces(self, word: Word, attempts: list[tuple[str, bool]] | None = None) -> list[Piece]:
         """The pieces of a word, or the unknown token if some part of it cannot be matched.

@@ -24,7 +24,7 @@ from ...tasks.text_task import TextTask
 from ...text.auto_tokenizer import AutoTokenizer
 from ...text.tokenizer import PreTrainedTokenizer
 from ...text.training.new_tokenizer import train_tokenizer
-from ..randomness import seed_all
+from ..randomness import set_seed
 from ..trainer import Trainer
 from .recipe import NEW, DataSettings, Recipe, is_new
 
@@ -43,7 +43,7 @@ def build_trainer(recipe: Recipe) -> Trainer:
     rows, eval_rows = recipe_rows(recipe, needed_columns(kind, recipe.data))
     config = {**new_labels(recipe, rows), **recipe.config}
     rows, eval_rows = sample_rows(rows, recipe.data.limit), sample_rows(eval_rows, recipe.data.eval_limit)
-    seed_all(recipe.train.seed)  # newly initialised weights are reproducible
+    set_seed(recipe.train.seed)  # newly initialised weights are reproducible
     tokenizer, target = tokenizers(recipe, kind, rows)
     if recipe.from_scratch or is_new(recipe.model):
         task = new_task(kind, recipe, tokenizer, target, config)
