@@ -271,8 +271,11 @@ class Body(nn.Module):
         return inputs
 
     def check_length(self, positions: int) -> None:
-        if self.max_length is not None and positions > self.max_length:
-            raise InputError(f"{positions} tokens are more than the {self.max_length} that the model reads at once")
+        limit = self.max_length
+        if limit is not None and positions > limit:
+            is_field = limit == getattr(self.config, "max_position_embeddings", None)
+            name = "max_position_embeddings" if is_field else "the model's maximum of"
+            raise InputError(f"{positions} positions are more than {name} {limit}")
 
     def check_past(self, past_key_values: Cache | tuple, batch: int) -> int:
         """How many tokens a cache of an earlier call holds."""
