@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from glassformer import (
+    ArgumentError,
     BertForSequenceClassification,
     BertLMHeadModel,
     BertModel,
@@ -222,3 +223,40 @@ def test_only_a_new_head_is_made_when_it_is_loaded(folder, monkeypatch):
     assert made and all(made)
     assert model.load_report.initialised == ["classifier"]
     assert not any(parameter.is_meta for parameter in model.parameters())
+
+
+class MarkedModel(BertModel):
+    """A body with an input of its own: tokens with a mark are scaled before the first layer."""
+
+    extra_inputs = ("marks",)
+
+    def pack_extras(self, extras, layout):
+        return {name: layout.pack(value) for name, value in extras.items()}
+
+    def run_layers(self, x, context):
+        if "marks" in context.extras:
+            x = x * (1 + context.extras["marks"][:, None])
+        return super().run_layers(x, context)
+
+
+class MarkedForSequenceClassification(BertForSequenceClassification):
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert = MarkedModel(self.config)
+
+
+@torch.no_grad()
+def test_inputs_of_an_architecture_of_its_own_reach_its_layers_through_every_head():
+    torch.manual_seed(0)
+    model = MarkedForSequenceClassification(tiny_bert()).eval()
+    ids, mask = tokens(2, 5), torch.tensor([[1] * 5, [1] * 3 + [0] * 2])
+    marks = torch.tensor([[0, 1, 0, 0, 1], [1, 0, 0, 1, 1]])
+    plain, marked = (model(ids, attention_mask=mask, **extra).logits for extra in ({}, {"marks": marks}))
+    assert not torch.allclose(plain, marked)
+    alone = model(ids[1:, :3], marks=marks[1:, :3]).logits
+    torch.testing.assert_close(marked[1:], alone)
+    assert torch.equal(model(ids, attention_mask=mask, marks=marks * 0).logits, plain)
+    with pytest.raises(ArgumentError, match="did you mean 'marks'"):
+        model(ids, mark=marks)
+    with pytest.raises(ArgumentError, match="marks"):
+        BertForSequenceClassification(tiny_bert()).eval()(ids, marks=marks)

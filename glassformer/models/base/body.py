@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ...errors import InputError
+from ...errors import InputError, refuse_unknown
 from ...nn.cache import Cache
 from ...nn.context import Context, ContextModule, Source
 from ...nn.layout import Layout
@@ -102,6 +102,7 @@ class Body(nn.Module):
     is_decoder: bool  # causal, and can keep keys and values between calls
     embeddings: nn.Module
     keeps_state = False  # between two tokens: a recurrent state, or keys and values
+    extra_inputs: tuple[str, ...] = ()  # arguments of a forward that only this architecture has
     masks_cross_heads = True  # whether `head_mask` applies to the cross-attention too
 
     # -- overridden by architectures ---------------------------------------------------------------------------
@@ -126,6 +127,10 @@ class Body(nn.Module):
         `position_ids` that a caller gives are positions already.
         """
         return places
+
+    def pack_extras(self, extras: dict[str, Any], layout: Layout) -> Any:
+        """What layers find in `context.extras`, from the `extra_inputs` that were given."""
+        return extras or None
 
     def run_layers(self, x: Tensor, context: Context) -> Tensor:
         """From the embeddings to the rows that the heads read: N C -> N C"""
@@ -155,6 +160,7 @@ class Body(nn.Module):
         memory: BodyOutput | None = None,
         state: Tensor | None = None,
         keep_padding: bool = False,
+        **extras: Any,
     ) -> BodyOutput:
         """The pass from a padded batch to rows of the stream and their layout, as the heads read them.
 
@@ -200,9 +206,11 @@ class Body(nn.Module):
         types = pack_ids(token_type_ids, layout, "token_type_ids")
         self.embeddings.check(ids, types, positions, layout, self.ids_name)
         x = self.embeddings(ids, types, positions, None if inputs_embeds is None else layout.pack(inputs_embeds))  # N C
+        refuse_unknown(extras, self.extra_inputs, type(self).__name__)
         context = Context(
             layout,
             cache=past_key_values,
+            extras=self.pack_extras(extras, layout),
             head_mask=head_mask,
             output_attentions=self.resolve_flag("output_attentions", output_attentions),
             output_hidden_states=self.resolve_flag("output_hidden_states", output_hidden_states),

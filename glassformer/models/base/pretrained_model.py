@@ -82,7 +82,8 @@ class PreTrainedModel(PruningMixin, Inspectable, PretrainedIO):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._accepted is not None and not kwargs.keys() <= self._accepted:
-            refuse_unknown(kwargs, inspect.signature(self.forward).parameters, type(self).__name__)
+            known = [*inspect.signature(self.forward).parameters, *getattr(self.base_model, "extra_inputs", ())]
+            refuse_unknown(kwargs, known, type(self).__name__)
         return super().__call__(*args, **kwargs)
 
     @property
