@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import glassformer
 from glassformer.cli.main import VERBS
 
 from ..conftest import ROOT
@@ -64,3 +65,9 @@ def test_every_file_named_in_the_readme_exists(name):
     named |= set(re.findall(r"^\./(\w+\.sh)", text, re.MULTILINE))
     missing = sorted(path for path in named if not (ROOT / path).exists())
     assert not missing
+
+
+def test_the_changelog_knows_this_version():
+    versions = re.findall(r"^## \[([\w.]+)\]", text_of("CHANGELOG.md"), re.MULTILINE)
+    assert versions[0] == "Unreleased" and glassformer.__version__ in versions
+    assert len(versions) == len(set(versions))
