@@ -8,6 +8,7 @@ Every public name can be imported from here; its module, and torch with it, is l
 from __future__ import annotations
 
 import importlib
+import sys
 
 from .registry import model_paths
 
@@ -107,12 +108,6 @@ _HOMES = {  # the classes of the registry come on top
     "explain.pages.alignment_page": "write_alignments",
     "explain.pages.image_files": "draw_alignment draw_heads",
 }
-# What people import by habit and is called otherwise here.
-_INSTEAD = {
-    "DataCollatorWithPadding": "a task collates its rows itself, and tokenizer(texts, padding=True) pads",
-    "TrainingArguments": "TrainSettings has most of its fields, by the same names",
-    "TrainerCallback": "a Trainer writes log.jsonl, and event files with TrainSettings(tensorboard=True)",
-}
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()} | model_paths()
 
 __all__ = ["__version__", *_HOME_OF]
@@ -123,13 +118,16 @@ def __getattr__(name: str):
         value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
         globals()[name] = value
         return value
-    if name in _INSTEAD:  # an AttributeError would lose its words on the way through `from glassformer import`
-        raise ImportError(f"glassformer has no {name!r}: {_INSTEAD[name]}")
-    import difflib
+    from importlib.util import find_spec
 
-    close = difflib.get_close_matches(name, _HOME_OF, n=1)
-    hint = f", did you mean {close[0]!r}?" if close else ""
-    raise AttributeError(f"glassformer has no {name!r}{hint}")
+    from .name_suggestions import suggest
+
+    message = f"glassformer has no {name!r}{suggest(name, _HOME_OF)}"
+    # `from glassformer import NAME` looks for a module when it gets an AttributeError, and drops the message; hasattr
+    # and getattr with a default need one.
+    if sys._getframe(1).f_code.co_name == "_handle_fromlist" and not find_spec(f"{__name__}.{name}"):
+        raise ImportError(message, name=__name__, path=__file__)
+    raise AttributeError(message)
 
 
 def __dir__() -> list[str]:

@@ -17,6 +17,7 @@ PACKAGE = Path(glassformer.__file__).parent
 ORDER = (
     "errors",
     "registry",
+    "name_suggestions",
     "text",
     "nn",
     "checkpoints",
