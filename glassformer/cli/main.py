@@ -42,10 +42,10 @@ VERBS = (
     "doctor",
 )
 # How options of a task and of its rows are passed to a verb; for train they are fields of the recipe.
-TO_A_VERB = {"option": "--option {name}={value}", "column": "--column {name}={value}", "reading": "--{name} {value}"}
+TO_A_VERB = {"option": "--option {name}={value}", "column": "--columns {name}={value}", "reading": "--{name} {value}"}
 TO_TRAIN = {
     "option": "--options.{name}={value}",
-    "column": "--data.columns.{name}={value}, and all other columns in the same way",
+    "column": "--columns {name}={value}, and all other columns in the same way",
     "reading": "--data.{name}={value}",
 }
 SPELLINGS = {"train": TO_TRAIN, "compare": TO_TRAIN, "translate": {**TO_A_VERB, "option": "--{name}"}}

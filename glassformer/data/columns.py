@@ -41,6 +41,17 @@ def read_wanted(columns: Mapping[str, str | int] | Sequence[str] | None) -> Want
     return dict(wanted)
 
 
+def parse_column(setting: str) -> tuple[str, str | int]:
+    """A wanted column as the command line has it: NAME=COLUMN, by name or number; NAME alone is both.
+
+    >>> parse_column("text=sentence"), parse_column("text=2"), parse_column("label")
+    (('text', 'sentence'), ('text', 2), ('label', 'label'))
+    """
+    name, equals, column = setting.partition("=")
+    column = column if equals else name
+    return name, int(column) if INTEGER.fullmatch(column) else column
+
+
 def read_types(types: Mapping[str, type] | None) -> dict[str, type]:
     if types is not None and not isinstance(types, Mapping):
         raise InputError(f"types must map the names of columns to types, got {describe(types)}")

@@ -89,7 +89,7 @@ def test_a_file_becomes_an_array(folder, encoder, file, tmp_path, capsys, flags,
 def test_a_column_and_standard_input(folder, encoder, file, tmp_path, capsys, monkeypatch):
     table = tmp_path / "t.csv"
     table.write_text("id,title\n1,so good\n2,the film\n")
-    report = run(capsys, folder, "--input", table, "--column", "text=title", "-o", tmp_path / "t.npy", "--json")[0]
+    report = run(capsys, folder, "--input", table, "--columns", "text=title", "-o", tmp_path / "t.npy", "--json")[0]
     assert json.loads(report) == {"output": str(tmp_path / "t.npy"), "count": 2, "width": 48, "resumed_at": 0}
     same(numpy.load(tmp_path / "t.npy"), encoder.encode(["so good", "the film"]))
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(file.read_bytes())))

@@ -117,7 +117,7 @@ def test_rows_of_files_and_of_standard_input(folder, file, tmp_path, capsys, mon
     table = tmp_path / "rows.csv"
     table.write_text("id,sentence\n" + "".join(f"{i},{text}\n" for i, text in enumerate(TEXTS)), encoding="utf-8")
     for column in ("sentence", "1"):
-        close(parsed(run(capsys, CLASSIFY, folder, "--input", table, "--column", f"text={column}")[0]), answers)
+        close(parsed(run(capsys, CLASSIFY, folder, "--input", table, "--columns", f"text={column}")[0]), answers)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(file.read_bytes())))
     close(parsed(run(capsys, CLASSIFY, folder, "--input", "-")[0]), answers)
     rows = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
@@ -255,7 +255,7 @@ def test_a_run_without_results_leaves_no_file(more, folder, tmp_path, capsys):
     arguments = (CLASSIFY, folder, "--input", file, "--output", output, *more)
     assert "the same command resumes it" not in run(capsys, *arguments, code=1)[1]
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
-    run(capsys, *arguments, "--column", "text=review")
+    run(capsys, *arguments, "--columns", "text=review")
     assert len(parsed(output.read_text())) == 2
 
 
@@ -346,8 +346,8 @@ def test_the_options_in_the_help_exist():
 def test_an_unknown_column_is_reported_with_the_option_that_names_it(folder, tmp_path, capsys):
     file = tmp_path / "rows.csv"
     file.write_text("id,review\n1,so good\n")
-    assert "--column text=..." in run(capsys, CLASSIFY, folder, "--input", file, code=1)[1]
-    assert parsed(run(capsys, CLASSIFY, folder, "--input", file, "--column", "text=1")[0])
+    assert "--columns text=..." in run(capsys, CLASSIFY, folder, "--input", file, code=1)[1]
+    assert parsed(run(capsys, CLASSIFY, folder, "--input", file, "--columns", "text=1")[0])
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_an_unknown_column_is_reported_with_the_option_that_names_it(folder, tmp
         (["--input", "x.txt", "--restart"], "--restart is for --output with a file"),
         (["a", "--batch-tokens", "0"], "--batch-tokens must be 1 or more, got 0"),
         (["--input", "no.txt"], "there is no file 'no.txt'"),
-        (["--input", "-", "--column", "txet=a"], "NAME is one of text, text_pair, got 'txet', did you mean 'text'?"),
+        (["--input", "-", "--columns", "txet=a"], "NAME is one of text, text_pair, got 'txet', did you mean 'text'?"),
         (["a", "--device", "nowhere"], "device 'nowhere' cannot be used"),
         (["a", "--topk", "2"], "glass predict has no --topk; text-classification has top_k: --option top_k=..."),
         (["a", "--limit", "2"], "--limit is for --input with a file of rows"),

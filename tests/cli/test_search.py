@@ -59,7 +59,7 @@ def test_hits_are_shown_as_a_table(folder, corpus, capsys):
 
 def test_a_table_is_searched_by_its_column(folder, tmp_path, capsys):
     (tmp_path / "c.csv").write_text("id,title\n1,so good\n2,the film\n")
-    (report,) = found(capsys, folder, tmp_path / "c.csv", "the film", "--column", "text=title", "-k", 9)
+    (report,) = found(capsys, folder, tmp_path / "c.csv", "the film", "--columns", "text=title", "-k", 9)
     assert {hit["text"] for hit in report["hits"]} == {"so good", "the film"}
 
 

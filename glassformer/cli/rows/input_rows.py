@@ -27,7 +27,7 @@ class RowFormat:
     """How the rows of a file are read.
 
     Attributes:
-        column: Which of the file's columns to read as what, by its name, text=sentence, or by its number from 0,
+        columns: Which of the file's columns to read as what, by its name, text=sentence, or by its number from 0,
             text=2. Can be given several times; then only these columns are read. If not given, columns are found by
             their names.
         format: The format, if it does not follow from the suffix; standard input is txt if not given.
@@ -36,7 +36,7 @@ class RowFormat:
         quotes: Whether fields of a csv or tsv file may be quoted; guess: those of csv may.
     """
 
-    column: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = ()
+    columns: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = ()
     format: Annotated[str, arg(metavar="FORMAT")] = ""
     header: Literal["guess", "yes", "no"] = "guess"
     delimiter: Annotated[str, arg(metavar="CHARACTER")] = ""
@@ -56,23 +56,24 @@ class RowFormat:
         )
 
     def wanted(self, known: list[str]) -> dict[str, str | int] | None:
+        from ...data.columns import parse_column
+
         columns: dict[str, str | int] = {}
-        for setting in self.column:
-            name, equals, column = setting.partition("=")
-            column = column if equals else name
+        for setting in self.columns:
+            name, column = parse_column(setting)
             if name not in known:
                 raise InputError(
-                    f"--column takes NAME=COLUMN, such as {known[0]}={column}; NAME is one of {', '.join(known)}, "
+                    f"--columns takes NAME=COLUMN, such as {known[0]}={column}; NAME is one of {', '.join(known)}, "
                     f"got {name!r}{nearest(name, known)}"
                 )
-            if not column or name in columns:
-                raise InputError(f"--column takes each NAME=COLUMN once, got {setting!r}")
-            columns[name] = int(column) if column.isascii() and column.isdigit() else column
+            if column == "" or name in columns:
+                raise InputError(f"--columns takes each NAME=COLUMN once, got {setting!r}")
+            columns[name] = column
         return columns or None
 
     def settings(self) -> dict[str, Any]:
         """The settings of reading, for the record of a run."""
-        return {**vars(self), "column": list(self.column)}
+        return {**vars(self), "columns": list(self.columns)}
 
 
 @dataclass(frozen=True)

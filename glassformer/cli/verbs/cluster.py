@@ -50,7 +50,7 @@ def cluster(
 
     examples:
       glass cluster ./all-MiniLM-L6-v2 --input questions.txt
-      glass cluster ./all-MiniLM-L6-v2 --input news.csv --column text=title --clusters 4 --output clusters.csv
+      glass cluster ./all-MiniLM-L6-v2 --input news.csv --columns text=title --clusters 4 --output clusters.csv
       glass cluster ./all-MiniLM-L6-v2 --input questions.txt --picture clusters.html --json
 
     Args:

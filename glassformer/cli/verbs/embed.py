@@ -45,7 +45,7 @@ def embed(
 
     examples:
       glass embed ./all-MiniLM-L6-v2 --input texts.txt --output vectors.npy
-      glass embed ./all-MiniLM-L6-v2 --input news.csv --column text=title --output vectors.npy
+      glass embed ./all-MiniLM-L6-v2 --input news.csv --columns text=title --output vectors.npy
       zcat texts.gz | glass embed ./all-MiniLM-L6-v2 --input - --output vectors.npy
       glass embed ./all-MiniLM-L6-v2 "A cat sleeps." --json
 

@@ -69,7 +69,7 @@ def predict(
       glass predict fill-mask ./bert-base-uncased "Paris is the [MASK] of France." --option top_k=3
       glass predict ner ./tagger "Ada lives in London" --option aggregation_strategy=simple
       glass predict zero-shot-classification ./mnli "The team won." --option candidate_labels=sports,politics
-      glass predict ner ./tagger --input letters.csv --column text=body --output found.jsonl
+      glass predict ner ./tagger --input letters.csv --columns text=body --output found.jsonl
       cat lines.txt | glass predict text-classification ./sst2 --input - --on-bad skip > answers.jsonl
 
     Args:

@@ -45,7 +45,7 @@ def search(
 
     examples:
       glass search ./all-MiniLM-L6-v2 questions.txt "How do I get a new password?"
-      glass search ./all-MiniLM-L6-v2 news.csv "storms at sea" "elections" --column text=title -k 3
+      glass search ./all-MiniLM-L6-v2 news.csv "storms at sea" "elections" --columns text=title -k 3
       glass search ./all-MiniLM-L6-v2 questions.txt "lost card" --index questions.npy --json
 
     Args:

@@ -31,7 +31,7 @@ def train(
     """Train a model for a task, from the command line or from a recipe; it can be stopped and resumed exactly.
 
     Every field of a recipe is an option: --model, --data (training rows), --eval, --output-dir,
-    --learning-rate, --data.columns.text=sentence, --options.truncation=true, ... --print-config shows all of them.
+    --learning-rate, --columns text=sentence, --options.truncation=true, ... --print-config shows all of them.
     Under torchrun the same command trains with several processes.
 
     examples:

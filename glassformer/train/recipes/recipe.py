@@ -39,6 +39,7 @@ from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...data.columns import parse_column
 from ...errors import ConfigError, InputError, meant_by
 from ...registry import ARCHITECTURES
 from ...tasks.task_options import check_at_least
@@ -155,12 +156,16 @@ def set_field(values: dict[str, Any], name: str, value: Any) -> None:
 
 
 def set_fields(values: dict[str, Any], given: Iterable[str]) -> None:
-    """Set fields written as NAME=VALUE."""
+    """Set fields written as NAME=VALUE; those of columns also as columns=NAME=COLUMN, as all verbs have them."""
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise InputError(f"--set takes FIELD=VALUE, got {each!r}")
         parsed = parse_value(value)
+        if name in ("columns", "data.columns") and isinstance(parsed, str):
+            column, parsed = parse_column(value)
+            set_field(values, f"data.columns.{column}", parsed)
+            continue
         is_number = isinstance(parsed, int | float | date | time) and not isinstance(parsed, bool)
         is_text = name.replace("-", "_").rpartition(".")[2] in TEXT_FIELDS and is_number
         set_field(values, name, value if is_text else parsed)
@@ -259,7 +264,7 @@ def check_data(data: DataSettings, where: str) -> None:
     check_choice("data.streaming", data.streaming, (True, False))
     check_at_least("data.buffer", data.buffer, 1)
     if not isinstance(data.columns, Mapping | None):
-        expected = "maps names that the task reads to columns of the file: data.columns.text=sentence"
+        expected = 'maps names that the task reads to columns of the file, such as { text = "sentence" }'
         raise ConfigError(f"{where}: data.columns {expected}; got {data.columns!r}")
     given = [name for name in ("eval", "eval_fraction", "eval_tail") if getattr(data, name) is not None]
     if len(given) > 1:
