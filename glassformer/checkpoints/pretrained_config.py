@@ -92,6 +92,16 @@ class ConfigMeta(type):
         return super().__call__(*args, **ours)
 
 
+def labels_by_number(label2id: Mapping[str, int]) -> dict[int, str]:
+    """The id2label of a label2id that names every label once; empty for any other.
+
+    >>> labels_by_number({"good": 1, "bad": 0})
+    {0: 'bad', 1: 'good'}
+    """
+    names = {number: label for label, number in sorted(label2id.items(), key=lambda each: each[1])}
+    return names if list(names) == list(range(len(label2id))) else {}
+
+
 @dataclass(repr=False, eq=False, kw_only=True)
 class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     """The fields that every architecture has."""
@@ -130,7 +140,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     def __post_init__(self) -> None:
         self.__dict__["extra"] = {}  # keys of the file that nothing here reads
         if self.id2label is None:
-            self._name_labels()
+            self._name_labels(self.label2id)
         elif self.num_labels == type(self).num_labels:
             self.num_labels = max(1, len(self.id2label))
         elif self.num_labels != len(self.id2label):
@@ -156,6 +166,8 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
             self._number_labels()
         elif name == "label2id" and value is None:
             self._number_labels()
+        elif name == "label2id" and self._has_plain_labels() and labels_by_number(value):
+            self._name_labels(value)
 
     def __getattr__(self, name: str) -> Any:
         ours = type(self).FILE_NAMES.get(name)
@@ -166,9 +178,16 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
             return extra[name]
         raise AttributeError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
 
-    def _name_labels(self) -> None:
-        self.__dict__["id2label"] = {i: f"LABEL_{i}" for i in range(self.num_labels)}
+    def _name_labels(self, label2id: Mapping[str, int] | None = None) -> None:
+        """Set id2label from label2id if it names every label once, else to plain names."""
+        names = labels_by_number(label2id or {})
+        if names:
+            self.__dict__["num_labels"] = len(names)
+        self.__dict__["id2label"] = names or {i: f"LABEL_{i}" for i in range(self.num_labels)}
         self._number_labels()
+
+    def _has_plain_labels(self) -> bool:
+        return self.id2label == {i: f"LABEL_{i}" for i in range(self.num_labels)}
 
     def _number_labels(self) -> None:
         self.__dict__["label2id"] = {label: i for i, label in self.id2label.items()}
@@ -229,9 +248,10 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         for name in fields:
             if self.FILE_NAMES.get(name, name) not in self.field_names():
                 raise ArgumentError(f"{type(self).__name__} has no field {name!r}{nearest(name, self.field_names())}")
-        if fields.get("id2label") and fields.get("num_labels", len(fields["id2label"])) != len(fields["id2label"]):
-            named = len(fields["id2label"])
-            raise ConfigError(f"num_labels is {fields['num_labels']}, but id2label names {named} labels")
+        for name in ("id2label", "label2id"):
+            named = len(fields.get(name) or ())
+            if named and fields.get("num_labels", named) != named:
+                raise ConfigError(f"num_labels is {fields['num_labels']}, but {name} names {named} labels")
         for name, value in fields.items():
             setattr(self, name, value)
 
@@ -260,12 +280,11 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     def to_diff_dict(self) -> dict[str, Any]:
         """What a config.json holds: the architecture's own fields, and common ones that differ from their default."""
         common = {spec.name: spec for spec in dataclasses.fields(PretrainedConfig)}
-        labels_are_plain = self.id2label == {i: f"LABEL_{i}" for i in range(self.num_labels)}
         values = self.to_dict()
         for name, spec in common.items():
             if name in values and name not in type(self).__annotations__ and values[name] in (spec.default, {}):
                 del values[name]
-        if labels_are_plain and self.num_labels == PretrainedConfig.num_labels:
+        if self._has_plain_labels() and self.num_labels == PretrainedConfig.num_labels:
             values.pop("id2label", None), values.pop("label2id", None)
         values.pop("num_labels", None)  # id2label implies it
         values.pop("num_labels_in_file", None)

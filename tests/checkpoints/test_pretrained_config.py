@@ -177,6 +177,20 @@ def test_labels_are_never_none():
     assert config.label2id == {"LABEL_0": 0, "LABEL_1": 1, "LABEL_2": 2}
 
 
+def test_labels_follow_from_label2id_alone():
+    expected = {0: "bad", 1: "good", 2: "both"}
+    label2id = {"good": 1, "both": 2, "bad": 0}
+    for config in (BertConfig(label2id=label2id), BertConfig.from_dict({}, label2id=label2id)):
+        assert (config.num_labels, config.id2label) == (3, expected)
+        assert list(config.label2id) == list(expected.values())
+    config.label2id = {"fine": 0, "bad": 1, "both": 2}  # names that were given are kept
+    assert config.id2label == expected
+    several_names = BertConfig(label2id={"bad": 0, "poor": 0, "good": 1})
+    assert several_names.id2label == {0: "LABEL_0", 1: "LABEL_1"}
+    with pytest.raises(ConfigError, match="num_labels is 2, but label2id names 3 labels"):
+        BertConfig.from_dict({}, label2id=label2id, num_labels=2)
+
+
 def test_the_class_alone_says_the_model_type():
     with pytest.raises(ArgumentError, match="BertConfig has no field 'model_type'"):
         BertConfig(model_type="gpt2")
