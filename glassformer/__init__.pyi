@@ -129,6 +129,9 @@ from .models.transformer_layers import DecoderLayer as DecoderLayer
 from .models.transformer_layers import EncoderLayer as EncoderLayer
 from .models.transformer_layers import TransformerDecoderLayer as TransformerDecoderLayer
 from .models.transformer_layers import TransformerEncoderLayer as TransformerEncoderLayer
+from .models.transformer_lm import TransformerLMConfig as TransformerLMConfig
+from .models.transformer_lm import TransformerLMHeadModel as TransformerLMHeadModel
+from .models.transformer_lm import TransformerLMModel as TransformerLMModel
 from .models.transformer_tutorial import Transformer as Transformer
 from .nn.activation import ACT2FN as ACT2FN
 from .nn.attention import prune_linear_layer as prune_linear_layer

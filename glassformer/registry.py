@@ -36,6 +36,7 @@ class Architecture:
     config: str
     classes: Mapping[str, str]  # head -> class
     tokenizer: str | None = None  # a key of TOKENIZERS: the one that its checkpoints have if they name no other
+    variant_of: str | None = None  # an architecture under whose name it is known too, for heads that that one lacks
 
     def __post_init__(self) -> None:
         unknown = self.classes.keys() - set(HEADS)
@@ -110,6 +111,16 @@ ARCHITECTURES = {
                 "seq2seq-lm": "transformer.TransformerForSeq2SeqLM",
             },
         ),
+        Architecture(
+            "transformer-lm",
+            config="transformer_lm.TransformerLMConfig",
+            classes={
+                BODY: "transformer_lm.TransformerLMModel",
+                "causal-lm": "transformer_lm.TransformerLMHeadModel",
+            },
+            tokenizer="GPT2Tokenizer",
+            variant_of="transformer",
+        ),
     )
 }
 
@@ -121,6 +132,19 @@ TOKENIZERS = {
     "OpenAIGPTTokenizer": "openai_gpt_tokenizer.OpenAIGPTTokenizer",
     "RobertaTokenizer": "roberta_tokenizer.RobertaTokenizer",
 }
+
+
+def architecture_for(model_type: str, head: str) -> str:
+    """The architecture that has a head: this one, else its variant that has it, else this one all the same.
+
+    >>> architecture_for("transformer", "causal-lm"), architecture_for("transformer", "seq2seq-lm")
+    ('transformer-lm', 'transformer')
+    """
+    known = ARCHITECTURES.get(model_type)
+    if known is None or head in known.classes:
+        return model_type
+    variants = (each.model_type for each in ARCHITECTURES.values() if each.variant_of == model_type)
+    return next((name for name in variants if head in ARCHITECTURES[name].classes), model_type)
 
 
 def import_class(path: str) -> Any:

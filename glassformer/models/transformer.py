@@ -12,6 +12,7 @@ from torch import nn
 
 from ..checkpoints.config_fields import boolean, choice, integer, number
 from ..checkpoints.keymap import KeyMap
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.linear import Linear
@@ -76,11 +77,16 @@ class TransformerForSeq2SeqLM(Seq2SeqModel):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-        if isinstance(module, nn.Embedding):
-            module.weight.data.normal_(0.0, self.config.hidden_size**-0.5)
-        if isinstance(module, (nn.Linear, nn.LayerNorm)) and module.bias is not None:
-            module.bias.data.zero_()
-        if isinstance(module, nn.LayerNorm):
-            module.weight.data.fill_(1.0)
+        initialise_weights(module, self.config)
+
+
+def initialise_weights(module: nn.Module, config: PretrainedConfig) -> None:
+    """The first weights of a Transformer: those of the paper's reference implementation."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+    if isinstance(module, nn.Embedding):
+        module.weight.data.normal_(0.0, config.hidden_size**-0.5)
+    if isinstance(module, (nn.Linear, nn.LayerNorm)) and module.bias is not None:
+        module.bias.data.zero_()
+    if isinstance(module, nn.LayerNorm):
+        module.weight.data.fill_(1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torch import Tensor, nn
 
@@ -16,12 +16,15 @@ from .transformer_layers import DecoderLayer, EncoderLayer
 
 if TYPE_CHECKING:
     from .transformer import TransformerConfig
+    from .transformer_lm import TransformerLMConfig
+
+    TransformerShape: TypeAlias = TransformerConfig | TransformerLMConfig
 
 
 class TransformerEmbeddings(Embeddings):
     """Word vectors times sqrt(C), and positions."""
 
-    def __init__(self, config: TransformerConfig, words: int):
+    def __init__(self, config: TransformerShape, words: int):
         super().__init__()
         size, most = config.hidden_size, config.max_position_embeddings
         self.word_embeddings = nn.Embedding(words, size)
@@ -51,23 +54,37 @@ class TransformerEmbeddings(Embeddings):
         return super().position_count if self.pos_encoding is None else self.pos_encoding.pe.shape[1]
 
 
-class TransformerStack(LayerStack):
-    """Embeddings and layers: what encoder and decoder share."""
+class TransformerLayers(LayerStack):
+    """Layers, and a normalisation after the last one if each normalises first."""
 
-    def __init__(self, config: TransformerConfig, words: int, layers: list[nn.Module]):
-        super().__init__(layers, TransformerEmbeddings(config, words))
-        self.config = config
+    def __init__(self, config: TransformerShape, layers: list[nn.Module], embeddings: nn.Module | None = None):
+        super().__init__(layers, embeddings)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if config.norm_first else None
-
-    @property
-    def stack(self) -> LayerStack:
-        return self
 
     def finish(self, x: Tensor) -> Tensor:
         return x if self.LayerNorm is None else self.LayerNorm(x)
 
 
-def layer_options(config: TransformerConfig) -> dict[str, Any]:
+class EncoderLayers(TransformerLayers):
+    """The layers of the encoder, without its embeddings."""
+
+    def __init__(self, config: TransformerShape):
+        super().__init__(config, [EncoderLayer(**layer_options(config)) for _ in range(config.num_hidden_layers)])
+
+
+class TransformerStack(TransformerLayers):
+    """Embeddings and layers: what encoder and decoder share."""
+
+    def __init__(self, config: TransformerConfig, words: int, layers: list[nn.Module]):
+        super().__init__(config, layers, TransformerEmbeddings(config, words))
+        self.config = config
+
+    @property
+    def stack(self) -> LayerStack:
+        return self
+
+
+def layer_options(config: TransformerShape) -> dict[str, Any]:
     return {
         "d_model": config.hidden_size,
         "num_heads": config.num_attention_heads,

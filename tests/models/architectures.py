@@ -12,7 +12,8 @@ import glassformer
 from glassformer import PreTrainedModel
 from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
-from .references import Reference, Transformers
+from . import transformer_lm_reference
+from .references import Plain, Reference, Transformers
 
 
 @dataclass(frozen=True)
@@ -174,4 +175,38 @@ DISTILBERT = Architecture(
     call={},
 )
 
-ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT]
+
+def tiny_transformer_lm(**fields: Any) -> glassformer.TransformerLMConfig:
+    shape = {
+        "vocab_size": 60,
+        "hidden_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 72,
+        "max_position_embeddings": 40,
+        "pad_token_id": 0,
+    }
+    return glassformer.TransformerLMConfig(**{**shape, **fields})
+
+
+TRANSFORMER_LM = Architecture(
+    model_type="transformer-lm",
+    body=glassformer.TransformerLMModel,
+    heads={glassformer.TransformerLMHeadModel: word_labels},
+    tiny=tiny_transformer_lm,
+    decoder_fields={},
+    decoder=glassformer.TransformerLMHeadModel,
+    # counted by hand: 33,278 word vectors of 256, and in each layer 4 x (256 x 256 + 256) + 2 x 256 x 512 + 512 + 256
+    # + 4 x 256
+    published=(glassformer.TransformerLMConfig(), 33_278 * 256 + 4 * 527_104),
+    reference=Plain(
+        {
+            "TransformerLMModel": transformer_lm_reference.LanguageModelBody,
+            "TransformerLMHeadModel": transformer_lm_reference.LanguageModel,
+        }
+    ),
+    plain_scores=True,
+    call={"use_cache": False},
+)
+
+ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM]

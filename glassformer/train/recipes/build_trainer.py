@@ -19,6 +19,7 @@ from ...errors import ConfigError, nearest, refuse_unknown
 from ...models import auto
 from ...models.base.pretrained_io import loading_for
 from ...models.lora import add_lora
+from ...registry import architecture_for
 from ...tasks.task_registry import full_name, task_class, task_of
 from ...tasks.text_task import TextTask
 from ...text.auto_tokenizer import AutoTokenizer
@@ -72,7 +73,7 @@ def check_recipe(recipe: Recipe) -> None:
     if data.columns and labels is not None and labels not in data.columns:
         raise ConfigError(f"data.columns must name all columns that are read, and {labels}, the target, is missing")
     if is_new(recipe.model):
-        shape = auto.AutoConfig.for_model(recipe.model.removeprefix(NEW), **recipe.config)
+        shape = auto.AutoConfig.for_model(new_architecture(recipe.model, kind), **recipe.config)
     elif recipe.from_scratch:
         shape = auto.AutoConfig.from_pretrained(recipe.model, **recipe.config)
     else:
@@ -187,7 +188,7 @@ def new_task(
     if not isinstance(tokenizer, PreTrainedTokenizer):
         tokenizer = AutoTokenizer.from_pretrained(tokenizer or recipe.model)
     if is_new(recipe.model):
-        architecture = recipe.model.removeprefix(NEW)
+        architecture = new_architecture(recipe.model, kind)
         known = auto.config_class(architecture, "model").field_names()
         defaults = {name: value for name, value in kind.new_config(tokenizer, **target).items() if name in known}
         shape = auto.AutoConfig.for_model(architecture, **{**defaults, **config})
@@ -195,6 +196,11 @@ def new_task(
         size = {"vocab_size": len(tokenizer)} if is_new(recipe.tokenizer) else {}
         shape = auto.AutoConfig.from_pretrained(recipe.model, **{**size, **config})
     return kind(auto.AUTO_CLASSES[kind.head].from_config(shape), tokenizer, **target, **recipe.options)
+
+
+def new_architecture(model: str, kind: type[TextTask]) -> str:
+    """The architecture that new:NAME means for a task."""
+    return architecture_for(model.removeprefix(NEW), kind.head)
 
 
 def new_labels(recipe: Recipe, rows: Iterable[Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...data.columns import parse_column
 from ...errors import ConfigError, InputError, meant_by
-from ...registry import ARCHITECTURES
+from ...registry import ARCHITECTURES, architecture_for
 from ...tasks.task_options import check_at_least
 from ...tasks.task_registry import full_name
 from ...text.base.encoding_options import check_choice, check_range, check_whole_number
@@ -201,7 +201,7 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     for name in ("tokenizer", "target_tokenizer"):
         if not isinstance(values.get(name), str | None):
             raise ConfigError(f"{where}: {name} must be a folder or a hub name, got {values[name]!r}")
-    tokenizer = values.get("tokenizer") or USUAL_TOKENIZERS.get(model)
+    tokenizer = values.get("tokenizer") or usual_tokenizer(model, values["task"])
     if is_new(model) and tokenizer is None:
         near = difflib.get_close_matches(model, USUAL_TOKENIZERS, n=1, cutoff=0.8)
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -226,6 +226,15 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         config=dict(sections["config"]),
         **make_optional_sections({name: sections[name] for name in ("lora", "distill") if name in values}, where),
     )
+
+
+def usual_tokenizer(model: str, task: str) -> str | None:
+    """The kind of tokenizer that a new model of this name gets for a task if none is given."""
+    if not is_new(model) or model in USUAL_TOKENIZERS:
+        return USUAL_TOKENIZERS.get(model)
+    from ...tasks.task_registry import task_class
+
+    return USUAL_TOKENIZERS.get(NEW + architecture_for(model.removeprefix(NEW), task_class(task).head))
 
 
 def refuse(given: Iterable[str], kind: type, where: str) -> None:
