@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,9 +54,21 @@ def test_the_python_code_runs(name, minilm, tmp_path, monkeypatch, capsys):
     assert "['classifier']" in shown
 
 
+def test_the_example_on_a_file_of_ones_own_runs(minilm, tmp_path):
+    [script] = [block for language, block in blocks("README.md") if "cat > reviews.csv" in block]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        ["bash", "-euc", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"A lovely film\. +good", run.stdout) and re.search(r"Terribly boring\. +bad", run.stdout)
+    assert re.search(r"accuracy +1\.0000", run.stdout)
+
+
 @pytest.mark.parametrize("name", READMES)
 def test_exactly_the_existing_verbs_are_named(name):
-    shell = "\n".join(block for language, block in blocks(name) if language == "bash")
+    [shell] = [block for language, block in blocks(name) if language == "bash" and "glass doctor" in block]
     assert set(re.findall(r"^glass ([\w-]+)", shell, re.MULTILINE)) == set(VERBS)
 
 
