@@ -1,4 +1,4 @@
-"""Bytes -> lines of text, from plain files, packed ones (.gz) and standard input. UTF-8 is all that is read."""
+"""Bytes -> lines of text, from plain files, packed ones (.gz) and standard input."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import BinaryIO
 
 from ..checkpoints.files import LFS_POINTER, reason_of
 from ..errors import DataError
-from .file_row import fault_at
+from ..text.base.character_encodings import SAMPLE, decode_text, read_text_lines
 from .sources import Source
 
 LONGEST_LINE = 64 * 2**20  # bytes
@@ -22,36 +23,27 @@ Line = tuple[int, str | DataError]  # its number, and its text without the line 
 
 
 def read_lines(source: Source) -> Iterator[Line]:
-    """The numbered lines of a source, one at a time; for a line that is not UTF-8 its error."""
+    """The numbered lines of a source, one at a time; for a line that does not fit its encoding its error."""
     with open_source(source) as file:
-        number = 0
-        while raw := file.readline(LONGEST_LINE + 1):
-            number += 1
-            if len(raw) > LONGEST_LINE:
-                raise fault_at(source.name, number, f"longer than {LONGEST_LINE >> 20} MB, so it is no line of text")
-            if number == 1:
-                raw = strip_byte_order_mark(raw, source)
-            try:
-                text = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                yield number, fault_at(source.name, number, describe_utf8_error(error))
-            else:
-                yield number, text.removesuffix("\n").removesuffix("\r")
+        for number, line in read_text_lines(
+            file, source.name, source.encoding, LONGEST_LINE, partial(first_bytes, source)
+        ):
+            if number == 1 and isinstance(line, str):
+                refuse_pointer(line.encode(errors="replace"), source)
+            yield number, line.removesuffix("\n").removesuffix("\r") if isinstance(line, str) else line
 
 
 def read_document(source: Source) -> str:
     """The complete text of a source that is one document, such as a JSON file."""
     with open_source(source) as file:
-        raw = strip_byte_order_mark(file.read(LARGEST_DOCUMENT + 1), source)
+        raw = file.read(LARGEST_DOCUMENT + 1)
+    refuse_pointer(raw[: len(LFS_POINTER)], source)
     if len(raw) > LARGEST_DOCUMENT:
         raise DataError(
             f"{source.name} is larger than {LARGEST_DOCUMENT >> 30} GB, too large for one document; write one object "
             f"in each line (.jsonl), which is read row by row"
         )
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise fault_at(source.name, raw.count(b"\n", 0, error.start) + 1, describe_utf8_error(error)) from None
+    return decode_text(raw, source.name, source.encoding)
 
 
 @contextlib.contextmanager
@@ -72,14 +64,14 @@ def open_stream(source: Source) -> AbstractContextManager[BinaryIO]:
     return gzip.open(source.path, "rb") if source.is_packed else open(source.path, "rb")
 
 
-def strip_byte_order_mark(raw: bytes, source: Source) -> bytes:
-    """The beginning of a file without the byte order mark that some editors write."""
+def first_bytes(source: Source) -> bytes:
+    """The first bytes of a file, from which its encoding can be guessed; nothing of standard input."""
+    if source.path is None or not source.path.is_file():
+        return b""
+    with open_source(source) as file:
+        return file.read(SAMPLE)
+
+
+def refuse_pointer(raw: bytes, source: Source) -> None:
     if raw.startswith(LFS_POINTER):
         raise DataError(f"{source.name} is not the file itself but a Git LFS pointer to it; run `git lfs pull`")
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{source.name} is written in UTF-16; convert it to UTF-8")
-    return raw.removeprefix(b"\xef\xbb\xbf")
-
-
-def describe_utf8_error(error: UnicodeDecodeError) -> str:
-    return f"not UTF-8 (byte 0x{error.object[error.start]:02x}, {error.reason}); convert the file to UTF-8"

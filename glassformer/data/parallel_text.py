@@ -18,12 +18,14 @@ from .readers import FilteredRows, Rows, check_on_bad, read_rows
 def read_parallel(
     files: Mapping[str, str | os.PathLike],
     *,
+    encoding: str | None = None,
     needed: str | Iterable[str] = (),
     on_bad: Literal["raise", "skip"] = "raise",
 ) -> ParallelRows:
     """Rows whose columns come from one text file each; all files must have equally many lines.
 
-    A row in which one of `needed` is empty raises, or is left out and counted with on_bad="skip".
+    The files are UTF-8, or all in another `encoding`. A row in which one of `needed` is empty raises, or is left out
+    and counted with on_bad="skip".
 
     >>> from pathlib import Path
     >>> _ = Path("train.de").write_text("Ein Hund.\\n"), Path("train.en").write_text("A dog.\\n")
@@ -35,7 +37,8 @@ def read_parallel(
     check_on_bad(on_bad)
     needed = read_needed(needed)
     check_names(needed, dict(files))
-    return ParallelRows({name: read_rows(file, format="txt") for name, file in files.items()}, needed, on_bad)
+    read = {name: read_rows(file, format="txt", encoding=encoding) for name, file in files.items()}
+    return ParallelRows(read, needed, on_bad)
 
 
 @dataclass

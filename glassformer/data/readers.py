@@ -48,6 +48,7 @@ def read_rows(
     header: bool | None = None,
     delimiter: str | None = None,
     quotes: bool | None = None,
+    encoding: str | None = None,
     needed: str | Iterable[str] = (),
     types: Mapping[str, type] | None = None,
     on_bad: Literal["raise", "skip"] = "raise",
@@ -68,7 +69,8 @@ def read_rows(
 
     `source` is a file, a folder, a pattern such as `data/*.csv`, `-` for standard input, a file of a data set on a hub
     (`hf://datasets/OWNER/NAME/PATH`, `NAME@REVISION`, patterns too; the last four arguments are those of
-    `from_pretrained`), or a list of these. Text is UTF-8; a name that ends in .gz is unpacked on the way.
+    `from_pretrained`), or a list of these. A name that ends in .gz is unpacked on the way. Text is UTF-8,
+    with a byte order mark or without, or in another `encoding` of Python, such as gbk or utf-16.
 
     `format` is txt, csv, tsv, jsonl, json, squad, conll or parquet; if not given, the suffix decides. An empty line is
     a row in txt, with an empty text, and no row in the other formats. `delimiter` and `quotes` (whether fields may
@@ -80,17 +82,17 @@ def read_rows(
     `columns` maps the names you want to those of the file, or to numbers, which count from 0, or from the end: -1. The
     rows hold these columns alone; without it, all.
 
-    A bad row - not UTF-8, broken JSON, a wrong number of fields, a wanted column missing, one of `needed` empty, a
-    value that is not of its type in `types` - raises a DataError that names file and line. With on_bad="skip" it is
-    left out; `rows.skipped` counts such rows and keeps the first reasons, and the log reports them at the end. If
-    all rows are bad it raises nevertheless, and so does what makes a complete file unusable.
+    A bad row - broken JSON, bytes of another encoding, a wrong number of fields, a wanted column missing, one of
+    `needed` empty, a value that is not of its type in `types` - raises a DataError that names file and line. With
+    on_bad="skip" it is left out; `rows.skipped` counts such rows and keeps the first reasons, and the log reports them
+    at the end. If all rows are bad it raises nevertheless, and so does what makes a complete file unusable.
     """
     wanted, needed, types = read_wanted(columns), read_needed(needed), read_types(types)
     check_names((*needed, *types), wanted)
     check_on_bad(on_bad)
     table = Table(header, delimiter, quotes)
     sources = find_sources(
-        source, format, cache_dir=cache_dir, token=token, local_files_only=local_files_only, endpoint=endpoint
+        source, format, encoding, cache_dir=cache_dir, token=token, local_files_only=local_files_only, endpoint=endpoint
     )
     other = next((each for each in sources if each.format not in TABLES), None)
     if other and table != Table():

@@ -7,7 +7,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from ..checkpoints.dataset_files import find_dataset_files
 from ..checkpoints.files import reason_of
 from ..errors import DataError, InputError, nearest, spelt
+from ..text.base.character_encodings import UTF8, check_encoding
 from ..text.base.text_inputs import describe
 
 FORMATS = {
@@ -37,15 +38,16 @@ DATASET = re.compile(
 
 @dataclass(frozen=True)
 class Source:
-    """One file: its name in errors, its path (None is standard input), and its format."""
+    """One file: its name in errors, its path (None is standard input), its format, and its encoding if it is text."""
 
     name: str
     path: Path | None
     format: str
     is_packed: bool = False
+    encoding: str = UTF8
 
 
-def find_sources(source: Any, format: str | None, **hub: Any) -> list[Source]:
+def find_sources(source: Any, format: str | None, encoding: str | None = None, **hub: Any) -> list[Source]:
     """All files that a caller's source stands for, in the order named; those of a folder or a pattern by name.
 
     `hub` are the keywords of `find_dataset_files`.
@@ -59,7 +61,9 @@ def find_sources(source: Any, format: str | None, **hub: Any) -> list[Source]:
         raise InputError("rows are read from files, got an empty list of them")
     if sum(each.path is None for each in sources) > 1:
         raise InputError("standard input ('-') can be read once, and is named more than once")
-    return sources
+    if encoding is not None and any(each.format == "parquet" for each in sources):
+        raise InputError(f"encoding is for files of text, and parquet is none; got {describe(encoding)}")
+    return [replace(each, encoding=check_encoding(encoding)) for each in sources]
 
 
 def expand(item: Any, format: str | None, hub: dict[str, Any]) -> Iterator[Source]:

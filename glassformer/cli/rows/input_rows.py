@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import UseAppendAction, arg
 
 from ...errors import DataError, GlassformerError, InputError, nearest
+from ...text.base.character_encodings import has_plain_line_ends
 
 if TYPE_CHECKING:
     from ...data.file_row import Row
@@ -34,6 +35,7 @@ class RowFormat:
         header: Whether the first line of a csv or tsv file names its columns.
         delimiter: The separator of the columns of a csv or tsv file, if it is neither a comma nor a tab.
         quotes: Whether fields of a csv or tsv file may be quoted; guess: those of csv may.
+        encoding: What the file is written in, such as gbk, big5 or utf-16; UTF-8 if not given.
     """
 
     columns: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=COLUMN")]] = ()
@@ -41,6 +43,7 @@ class RowFormat:
     header: Literal["guess", "yes", "no"] = "guess"
     delimiter: Annotated[str, arg(metavar="CHARACTER")] = ""
     quotes: Literal["guess", "yes", "no"] = "guess"
+    encoding: Annotated[str, arg(metavar="NAME")] = ""
 
     def rows(self, file: str, known: Iterable[str]) -> Rows:
         """The rows of a file, or of standard input for `-`; `known` are the columns that can be named."""
@@ -53,6 +56,7 @@ class RowFormat:
             header=TRISTATE[self.header],
             delimiter=self.delimiter or None,
             quotes=TRISTATE[self.quotes],
+            encoding=self.encoding or None,
         )
 
     def wanted(self, known: list[str]) -> dict[str, str | int] | None:
@@ -111,6 +115,8 @@ def known_count(rows: Rows) -> int | None:
     if any(not source.path or source.is_packed or source.format not in LINE_FORMATS for source in rows.sources):
         return None
     if not all(source.path.is_file() for source in rows.sources):  # a named pipe can be read only once
+        return None
+    if not all(has_plain_line_ends(source.encoding) for source in rows.sources):
         return None
     return sum(lines_in(source.path) for source in rows.sources)
 

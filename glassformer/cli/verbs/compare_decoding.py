@@ -27,6 +27,7 @@ def compare_decoding(
     prompts: Positional[Annotated[str, arg(metavar="FILE")]],
     /,
     *,
+    encoding: Annotated[str | None, arg(metavar="NAME")] = None,
     output: Annotated[Path | None, arg(metavar="PAGE", aliases=["-o"])] = None,
     only: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="STRATEGY")]] = (),
     max_new_tokens: Annotated[int, arg(metavar="N")] = 40,
@@ -49,6 +50,7 @@ def compare_decoding(
     Args:
         model: A checkpoint folder or a name on the hub.
         prompts: A file with one prompt in each line, - for standard input; empty lines are skipped.
+        encoding: What the file is written in, such as gbk or utf-16; UTF-8 if not given.
         output: A page to write: one file that opens in any browser, with plots and all texts side by side.
         only: A strategy to run instead of all; can be given several times.
         max_new_tokens: How many tokens may follow a prompt.
@@ -58,7 +60,7 @@ def compare_decoding(
         json: Print JSON.
     """
     check_arguments(only, output, prompts, {"--max-new-tokens": max_new_tokens, "--samples": samples})
-    texts = [line for line in lines_of(prompts) if line.strip()]
+    texts = [line for line in lines_of(prompts, encoding) if line.strip()]
     if not texts:
         raise InputError(f"{'standard input' if prompts == '-' else prompts} contains no prompts")
     chosen = [name for name in STRATEGIES if not only or name in only]

@@ -36,6 +36,7 @@ def compare_layers(
     /,
     *,
     input: Annotated[str, arg(metavar="FILE")] = "",
+    encoding: Annotated[str | None, arg(metavar="NAME")] = None,
     output: Annotated[Path | None, arg(metavar="PAGE", aliases=["-o"])] = None,
     json: bool = False,
 ) -> int:
@@ -53,12 +54,13 @@ def compare_layers(
         model: A checkpoint folder or a name on the hub.
         other: A second model; without one, the first is compared with itself.
         input: A file with one text in each line, - for standard input; some texts are built in.
+        encoding: What the file is written in, such as gbk or utf-16; UTF-8 if not given.
         output: A page to write, with the numbers as plots.
         json: Print JSON.
     """
     if output is not None:
         check_page_path("--output", output)
-    texts = [line for line in lines_of(input) if line.strip()] if input else list(TEXTS)
+    texts = [line for line in lines_of(input, encoding) if line.strip()] if input else list(TEXTS)
     if not texts:
         raise InputError("there are no texts to compare on")
     from ...explain.subject import Subject

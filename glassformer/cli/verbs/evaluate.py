@@ -52,8 +52,8 @@ def evaluate(
     rows: Iterable[Any]
     if not target:
         rows = row_format.rows(data, kind.columns.all)
-    elif "target" in kind.columns.targets and row_format == RowFormat():
-        rows = read_parallel({"source": data, "target": target})
+    elif "target" in kind.columns.targets and row_format == RowFormat(encoding=row_format.encoding):
+        rows = read_parallel({"source": data, "target": target}, encoding=row_format.encoding or None)
     else:
         raise InputError("--target is for tasks with a source and a target, and two files of plain lines")
     options = {**({"truncation": True} if truncation else {}), **read_options(task, option)}

@@ -81,6 +81,7 @@ def generate(
     /,
     *,
     input: Annotated[str, arg(metavar="FILE")] = "",
+    encoding: Annotated[str | None, arg(metavar="NAME")] = None,
     prefix: Annotated[str, arg(metavar="TEXT")] = "",
     label: Annotated[str, arg(metavar="NAME")] = "",
     special_tokens: bool = False,
@@ -104,6 +105,7 @@ def generate(
         model: A checkpoint folder or a name on the hub.
         prompts: Texts to continue; - reads them from standard input. Put -- before one that starts with a dash.
         input: A file with one prompt in each line, instead of PROMPT; empty lines are skipped.
+        encoding: What the file is written in, such as gbk or utf-16; UTF-8 if not given.
         prefix: A text before every prompt; the model reads it, but it is not printed.
         label: The label of a model that was trained with control tokens: its token, such as <NAME>, is put first.
         special_tokens: Read special tokens in a file's prompts as such, not as plain text.
@@ -113,7 +115,7 @@ def generate(
         json: Print a JSON object for each text, with the prompt, the tokens and why the text ended.
     """
     given = settings.given()
-    texts = read_prompts(prompts, input)
+    texts = read_prompts(prompts, input, encoding)
     if batch_size < 1:
         raise InputError(f"--batch-size must be 1 or more, got {batch_size}")
     is_typed = bool(prompts) and prompts != ("-",)
@@ -148,7 +150,7 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def read_prompts(prompts: tuple[str, ...], path: str) -> Iterable[str]:
+def read_prompts(prompts: tuple[str, ...], path: str, encoding: str | None) -> Iterable[str]:
     if prompts and path:
         raise InputError("give prompts or --input with a file of prompts, not both")
     if "-" in prompts and len(prompts) > 1:
@@ -156,7 +158,7 @@ def read_prompts(prompts: tuple[str, ...], path: str) -> Iterable[str]:
     if prompts and prompts != ("-",):
         return prompts
     path = "-" if prompts else path
-    return (line for line in lines_of(path) if line.strip()) if path else ()
+    return (line for line in lines_of(path, encoding) if line.strip()) if path else ()
 
 
 def encode_text(tokenizer: PreTrainedTokenizer, text: str, prefix: str, label: str, split: bool) -> list[int]:

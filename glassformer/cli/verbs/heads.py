@@ -25,6 +25,7 @@ def heads(
     /,
     *,
     input: Annotated[str, arg(metavar="FILE")] = "",
+    encoding: Annotated[str | None, arg(metavar="NAME")] = None,
     language: Annotated[str, arg(metavar="NAME")] = "",
     output: Annotated[Path | None, arg(metavar="PAGE", aliases=["-o"])] = None,
     json: bool = False,
@@ -45,6 +46,7 @@ def heads(
         model: A checkpoint folder or a name on the hub. An encoder-decoder is not supported.
         input: Annotated sentences of your own, one JSON object in each line, words numbered from 0:
             {"words": ["The", "cat", "slept"], "links": [{"relation": "subject", "from": 2, "to": 1}]}.
+        encoding: What the file is written in, such as gbk or utf-16; UTF-8 if not given.
         language: Which sentences to use: of those that are built in, en or zh, en if not given; of a file, the rows
             with this "language".
         output: A page to write, with the share of every head.
@@ -55,7 +57,7 @@ def heads(
     from ...explain.analysis.relation_probe import probe_relations, read_relation_sentences
     from ...explain.subject import Subject
 
-    sentences = read_relation_sentences(input or None, language or None)
+    sentences = read_relation_sentences(input or None, language or None, encoding)
     subject = Subject.load(model)
     probe = probe_relations(subject, sentences, progress=True)
     if probe.left_out:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from ...errors import InputError
+from ...errors import DataError, InputError
 from ..output.terminal import print_json, print_table
 
 if TYPE_CHECKING:
@@ -22,6 +20,7 @@ def tokenize(
     /,
     *,
     input: Annotated[str, arg(metavar="FILE")] = "",
+    encoding: Annotated[str | None, arg(metavar="NAME")] = None,
     explain: bool = False,
     json: bool = False,
 ) -> int:
@@ -38,6 +37,7 @@ def tokenize(
         texts: One text, or two that belong together. Put -- before a text that starts with a dash.
         input: A file with one text in each line, instead of TEXT; - reads standard input. The tokens of each line are
             printed, with --json their ids too.
+        encoding: What the file is written in, such as gbk or utf-16; UTF-8 if not given.
         explain: Show every step: cleaning, words, the longest match for each piece, ids, and what the model reads.
         json: Print JSON; with --input, one object in each line.
     """
@@ -47,7 +47,7 @@ def tokenize(
         raise InputError(f"one text or a pair of texts is taken, got {len(texts)}; --input takes many")
     tokenizer = load(model)
     if input:
-        for line in lines_of(input):
+        for line in lines_of(input, encoding):
             if explain:
                 print_explanation(tokenizer, (line,), json, indent=None)
             elif json:
@@ -72,19 +72,16 @@ def load(model: str) -> PreTrainedTokenizer:
     return AutoTokenizer.from_pretrained(model)
 
 
-def lines_of(path: str) -> Iterator[str]:
+def lines_of(path: str, encoding: str | None = None) -> Iterator[str]:
     """The lines of a file, or of standard input for `-`."""
-    name = "standard input" if path == "-" else path
-    try:
-        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    text = line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise InputError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None
-                yield text.rstrip("\r\n")
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    from ...data.lines import read_lines
+    from ...data.sources import find_sources
+
+    for source in find_sources(path, "txt", encoding):
+        for _, line in read_lines(source):
+            if isinstance(line, DataError):
+                raise line
+            yield line
 
 
 def encoded(tokenizer: PreTrainedTokenizer, texts: tuple[str, ...]) -> dict[str, Any]:

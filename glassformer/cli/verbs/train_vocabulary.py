@@ -34,6 +34,7 @@ def train_vocabulary(
     min_frequency: Annotated[int | None, arg(metavar="N")] = None,
     limit_alphabet: Annotated[int | None, arg(metavar="N")] = None,
     cased: bool = False,
+    encoding: Annotated[str | None, arg(metavar="NAME")] = None,
     overwrite: bool = False,
     json: bool = False,
 ) -> int:
@@ -48,7 +49,7 @@ def train_vocabulary(
       glass tokenize ./my-tokenizer "a text of yours"
 
     Args:
-        files: Text files in UTF-8.
+        files: Text files.
         output: The folder to write; it is created if it does not exist.
         kind: Which kind of vocabulary.
         vocab_size: How many tokens at most, special ones included; 30000 if not given, or (words) all there are.
@@ -56,10 +57,12 @@ def train_vocabulary(
             characters and words, how often they must occur themselves.
         limit_alphabet: Keep the N most frequent characters (wordpiece); all for which there is room if not given.
         cased: Keep capitals and accents (wordpiece); the other kinds always do.
+        encoding: What the files are written in, such as gbk or utf-16; UTF-8 if not given.
         overwrite: Replace a tokenizer that is in the folder already.
         json: Print JSON.
     """
     from ...text.training.new_tokenizer import make_tokenizer
+    from ...text.training.training_text import file_lines
     from ...text.training.vocabulary_training import make_vocabulary
 
     if not files:
@@ -73,16 +76,15 @@ def train_vocabulary(
         raise InputError(f"{output} holds {', '.join(existing)} already; --overwrite replaces it")
 
     started = time.perf_counter()
+    lines = file_lines(list(files), encoding)
     try:
         if kind in ("bpe", "unigram"):
-            trained = make_vocabulary(
-                list(files), kind, vocab_size or 30000, min_frequency, limit_alphabet=limit_alphabet
-            )
+            trained = make_vocabulary(lines, kind, vocab_size or 30000, min_frequency, limit_alphabet=limit_alphabet)
             vocab, coverage = trained.vocab, trained.coverage
             written = trained.save(output)
         else:
             lowercase = False if cased else None
-            made, coverage = make_tokenizer(list(files), kind, vocab_size, min_frequency, lowercase, limit_alphabet)
+            made, coverage = make_tokenizer(lines, kind, vocab_size, min_frequency, lowercase, limit_alphabet)
             vocab = made.vocab
             written = made.save_pretrained(output)
     except OSError as error:

@@ -28,6 +28,7 @@ def translate(
     /,
     *,
     input: Annotated[str, arg(metavar="FILE")] = "",
+    encoding: Annotated[str | None, arg(metavar="NAME")] = None,
     beams: Annotated[int, arg(metavar="N")] = 1,
     max_new_tokens: Annotated[int | None, arg(metavar="N")] = None,
     truncation: bool = False,
@@ -51,6 +52,7 @@ def translate(
         model: The folder of a trained encoder-decoder.
         texts: What to translate; put -- before one that starts with a dash. None: the lines of standard input.
         input: A file whose lines to translate, also compressed (.gz); - is standard input.
+        encoding: What the file is written in, such as gbk or utf-16; UTF-8 if not given.
         beams: How many beams to search; 1 is greedy search.
         max_new_tokens: How many tokens a translation may have.
         truncation: Cut texts that are longer than the model, which are refused otherwise.
@@ -62,7 +64,7 @@ def translate(
     from ...tasks.generation.translation import Translation
 
     check_outputs(page, picture, heads)
-    rows = rows_of(texts, input)
+    rows = rows_of(texts, input, encoding)
     settings: dict[str, Any] = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
     settings["split_special_tokens"] = not texts  # a file may come from anyone
     task = Translation.from_pretrained(model, num_beams=beams, truncation=truncation, **settings)
@@ -111,12 +113,14 @@ def check_outputs(page: Path | None, picture: Path | None, heads: str | None) ->
         check_kind(heads)
 
 
-def rows_of(texts: tuple[str, ...], input: str) -> Iterable[dict[str, str]]:
+def rows_of(texts: tuple[str, ...], input: str, encoding: str | None) -> Iterable[dict[str, str]]:
     """What to translate; a row of a file knows its place there."""
     from ...data.readers import read_rows
 
     if texts and input:
         raise InputError("give texts, or --input with a file of lines, not both")
+    if texts and encoding:
+        raise InputError("--encoding is for --input with a file of lines")
     if texts:
         for text in texts:
             if Path(text).suffix and Path(text).is_file():
@@ -124,7 +128,7 @@ def rows_of(texts: tuple[str, ...], input: str) -> Iterable[dict[str, str]]:
         return [{"source": text} for text in texts]
     if not input and sys.stdin.isatty():
         print_note("translating the lines that you type; Ctrl-D ends")
-    return (row.but({"source": row["text"]}) for row in read_rows(input or "-", format="txt"))
+    return (row.but({"source": row["text"]}) for row in read_rows(input or "-", format="txt", encoding=encoding))
 
 
 def translated(task: Translation, rows: Iterable[dict[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -115,7 +115,7 @@ class RelationProbe:
 
 
 def read_relation_sentences(
-    path: str | PathLike[str] | None = None, language: str | None = None
+    path: str | PathLike[str] | None = None, language: str | None = None, encoding: str | None = None
 ) -> list[AnnotatedSentence]:
     """Annotated sentences from a file, or those that are built in, by default the English ones.
 
@@ -130,7 +130,8 @@ def read_relation_sentences(
         language = language or LANGUAGES[0]
         if language not in LANGUAGES:
             raise InputError(f"there are built-in sentences in {' and '.join(LANGUAGES)}, got {language!r}")
-    rows = read_rows(path or BUILT_IN, needed=("words", "links"), types={"words": list, "links": list})
+    types = {"words": list, "links": list}
+    rows = read_rows(path or BUILT_IN, needed=("words", "links"), types=types, encoding=encoding if path else None)
     found = [sentence_of(row) for row in rows if language is None or row.get("language") == language]
     if not found:
         which = "" if language is None else f" whose language is {language!r}"

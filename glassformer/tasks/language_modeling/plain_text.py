@@ -159,7 +159,7 @@ def make_segmenter(words: Any) -> Segmenter | None:
     if isinstance(words, str | Path):
         try:
             return longest_words(
-                line.split()[0] for line in Path(words).read_text("utf-8").splitlines() if line.split()
+                line.split()[0] for line in Path(words).read_text("utf-8-sig").splitlines() if line.split()
             )
         except (OSError, UnicodeDecodeError) as error:
             reason = reason_of(error) if isinstance(error, OSError) else str(error)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, TokenizerError
+from ...errors import DataError, InputError, TokenizerError
+from ..base.character_encodings import SAMPLE, check_encoding, read_text_lines
 from ..base.text_inputs import describe
 
 
@@ -46,23 +48,28 @@ def text_lines(texts: Iterable[Any]) -> Iterator[str]:
         yield printable(text)
 
 
-def file_lines(paths: list[Path]) -> Iterator[str]:
+def file_lines(paths: list[Path], encoding: str | None = None) -> Iterator[str]:
+    """The lines of text files, UTF-8 if no other encoding is named."""
     for path in paths:
         if not path.is_file():
             raise TokenizerError(f"text file {str(path)!r} does not exist")
         if path.stat().st_size == 0:
             raise TokenizerError(f"text file {str(path)!r} is empty")
-    return lines_of(paths)
+    return lines_of(paths, check_encoding(encoding))
 
 
-def lines_of(paths: list[Path]) -> Iterator[str]:
+def lines_of(paths: list[Path], encoding: str) -> Iterator[str]:
     for path in paths:
         with open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise TokenizerError(f"{path}, line {number}: not UTF-8 ({error.reason})") from None
+            for _, line in read_text_lines(file, str(path), encoding, beginning=partial(first_bytes, path)):
+                if isinstance(line, DataError):
+                    raise TokenizerError(str(line)) from None
+                yield line
+
+
+def first_bytes(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(SAMPLE)
 
 
 def printable(text: str) -> str:

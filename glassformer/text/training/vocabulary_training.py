@@ -43,6 +43,8 @@ def train_vocabulary(
 ) -> Vocabulary:
     """Train a vocabulary on text files (paths) or on an iterator of strings.
 
+    Files are UTF-8; the lines of others are texts: `(row["text"] for row in read_rows(file, encoding="gbk"))`.
+
     A list counts as paths if it holds `Path` objects, or strings that all name existing files; wrap strings in an
     iterator (`iter(texts)`) to say that they are texts. The same input gives the same vocabulary; special tokens come
     first. None stands for what is usual: WordPiece reads text as BERT does, lower-cased, the others keep the case; a

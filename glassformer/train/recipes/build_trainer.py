@@ -122,11 +122,11 @@ def read_source(source: str | dict[str, str], data: DataSettings, needed: Sequen
     """Rows of a file, or of parallel files with a column each."""
     options = {name: getattr(data, name) for name in ("columns", "format", "header", "delimiter", "quotes")}
     if isinstance(source, str):
-        return read_rows(source, needed=needed, on_bad=data.on_bad, **options)
+        return read_rows(source, needed=needed, on_bad=data.on_bad, encoding=data.encoding, **options)
     given = next((name for name, value in options.items() if value is not None), None)
     if given or (data.on_bad != "raise" and not needed):
         raise ConfigError(f"data.{given or 'on_bad'} is not for files of plain lines, one for each column")
-    return read_parallel(source, needed=needed, on_bad=data.on_bad)
+    return read_parallel(source, needed=needed, on_bad=data.on_bad, encoding=data.encoding)
 
 
 def sample_rows(rows: Any, limit: int | None) -> Any:

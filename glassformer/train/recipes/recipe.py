@@ -79,6 +79,7 @@ class DataSettings:
     header: bool | None = None
     delimiter: str | None = None
     quotes: bool | None = None
+    encoding: str | None = None  # what the files are written in, such as gbk or utf-16; None: UTF-8
     on_bad: str = "raise"  # for rows that cannot be read; "skip" leaves them out, and reports how many
     limit: int | None = None  # use a random sample of the training rows, the same in every run
     eval_limit: int | None = None  # the same for the evaluation rows
