@@ -72,7 +72,7 @@ def test_the_word_none_is_a_text(vocabulary, capsys):  # noqa: F811
         ([], "give a text, or --input"),
         (["a", "b", "c"], "one text or a pair of texts is taken, got 3"),
         (["a", "--input", "x"], "not both"),
-        (["--input", "/no/such/file"], "/no/such/file cannot be read: no such file or directory"),
+        (["--input", "/no/such/file"], "there is no file '/no/such/file'"),
     ],
 )
 def test_wrong_use_is_one_line(vocabulary, arguments, message, capsys):  # noqa: F811
