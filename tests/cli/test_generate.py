@@ -207,7 +207,7 @@ def test_a_terminal_gets_beams_at_the_end(folder, capsys, monkeypatch):
         ([], "give a prompt, - for standard input, or --input with a file of prompts"),
         (["a", "--input", "x"], "give prompts or --input with a file of prompts, not both"),
         (["a", "-"], "- stands for standard input and takes no other prompt beside it"),
-        (["--input", "/no/such/file"], "/no/such/file cannot be read: no such file or directory"),
+        (["--input", "/no/such/file"], "there is no file '/no/such/file'"),
         (["a", "--set", "topk=3"], "did you mean 'top_k'?"),
         (["a", "--set", "top_k"], "--set takes NAME=VALUE, got 'top_k'"),
         (["a", "--top-k", "3", "--set", "top_k=4"], "top_k is given twice: 3 and '4'"),
