@@ -7,8 +7,9 @@ computed beside it. So the run gives the same numbers, bit for bit, with and wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 from ..errors import InputError, nearest
 from ..models.base.pretrained_model import PreTrainedModel
 from ..nn.attention import AttentionInputs, SelfAttention
-from ..nn.context import Context, observer
+from ..nn.context import Context
 from ..nn.layout import Layout
+from ..nn.scoped_hooks import HookScope
 from .addressing import (
     CROSS,
     SELF,
@@ -81,7 +83,8 @@ def capture(
     hidden: Iterable[int] | int | bool = (),
     modules: Iterable[str] | str = (),
 ) -> Iterator[CapturedActivations]:
-    """Capture what is requested in the runs inside the `with`; each run replaces the results of the previous one.
+    """Capture what is requested in the runs inside the `with`, in this thread or asyncio task and the tasks it starts;
+    each run replaces the results of the previous one.
 
     `attention` and `cross` name layers and heads: True for all, [0, 5] for all heads of two layers, {0: [1, 2]} for two
     heads of one, numbered as in the unpruned model. `queries` keeps queries, keys and values of `attention`. `hidden`
@@ -97,8 +100,8 @@ def capture(
     if queries and (attention is None or attention is False):
         raise InputError("queries are those of attention: name its layers too, attention=True for all of them")
     captured = CapturedActivations(names=layer_names(model))
-    with ExitStack() as undo:
-        undo.callback(record_layouts(model, captured.layouts))
+    with HookScope() as scope:
+        record_layouts(model, captured.layouts, scope)
         by_module: dict[nn.Module, Callable[[AttentionInputs], None]] = {}
         for kind, requested, weights in ((SELF, attention, captured.attention), (CROSS, cross, captured.cross)):
             for layer, slots in heads_by_layer(model, requested, kind).items():
@@ -106,16 +109,16 @@ def capture(
                 vectors = (captured.queries, captured.keys, captured.values) if queries and kind == SELF else ()
                 by_module[module] = record_attention(layer, slots, weights, vectors)
         if by_module:
-            undo.callback(observe(by_module))
+            scope.observers.append(partial(notify, by_module))
         for layer in hidden_indices(model, hidden):
-            undo.callback(record_hidden(model, layer, captured))
+            record_hidden(model, layer, captured, scope)
         for name, module in matching(model, modules).items():
             if getattr(model.config, "chunk_size_feed_forward", 0) and name.split(".")[3:4] in (
                 ["intermediate"],
                 ["output"],
             ):
                 raise InputError(f"{name} runs in chunks: set chunk_size_feed_forward=0 to see what it returns")
-            undo.callback(record_module(name, module, captured))
+            record_module(name, module, captured, scope)
         yield captured
 
 
@@ -132,18 +135,12 @@ def run_with_cache(model: PreTrainedModel, *args: Any, names: Iterable[str] | st
     return out, captured
 
 
-def observe(by_module: Mapping[nn.Module, Callable[[AttentionInputs], None]]) -> Callable[[], None]:
-    """Observe attentions in this thread, besides the current observer; returns a function that stops it."""
-    previous = observer.get()
-
-    def notify(module: SelfAttention, inputs: AttentionInputs) -> None:
-        if previous is not None:
-            previous(module, inputs)
-        if module in by_module:
-            by_module[module](inputs)
-
-    token = observer.set(notify)
-    return lambda: observer.reset(token)
+def notify(
+    by_module: Mapping[nn.Module, Callable[[AttentionInputs], None]], module: SelfAttention, inputs: AttentionInputs
+) -> None:
+    """An observer of some attentions."""
+    if module in by_module:
+        by_module[module](inputs)
 
 
 def record_attention(layer: int, slots: list[int], weights: dict, vectors: tuple) -> Callable[[AttentionInputs], None]:
@@ -170,7 +167,7 @@ def hidden_indices(model: PreTrainedModel, hidden: Iterable[int] | int | bool) -
     return [index % (count + 1) for index in requested]
 
 
-def record_hidden(model: PreTrainedModel, index: int, captured: CapturedActivations) -> Callable[[], None]:
+def record_hidden(model: PreTrainedModel, index: int, captured: CapturedActivations, scope: HookScope) -> None:
     """Record the vectors before layer `index`, or after all layers."""
     layers = model.layers
     if index < len(layers):
@@ -179,17 +176,18 @@ def record_hidden(model: PreTrainedModel, index: int, captured: CapturedActivati
             layout, _source = layouts_from(inputs)
             captured.hidden[index] = inputs[0] if layout is None else layout.unpack(inputs[0])
 
-        return layers[index].register_forward_pre_hook(before_layer).remove
+        scope.before(layers[index], before_layer)
+        return
     name = captured.names[-1].split(".")[0]  # the stack of the last layer
 
     def after_last_layer(_: nn.Module, __: tuple, out: Any) -> None:
         layout, _source = captured.layouts[name]
         captured.hidden[index] = first_output(out) if layout is None else layout.unpack(first_output(out))
 
-    return getattr(model.base_model, name).register_forward_hook(after_last_layer).remove
+    scope.after(getattr(model.base_model, name), after_last_layer)
 
 
-def record_module(name: str, module: nn.Module, captured: CapturedActivations) -> Callable[[], None]:
+def record_module(name: str, module: nn.Module, captured: CapturedActivations, scope: HookScope) -> None:
     """Record the output of a module."""
 
     def keep(_: nn.Module, __: tuple, out: Any) -> None:
@@ -197,12 +195,11 @@ def record_module(name: str, module: nn.Module, captured: CapturedActivations) -
         if isinstance(value, Tensor):
             captured.returned[name] = value
 
-    return module.register_forward_hook(keep).remove
+    scope.after(module, keep)
 
 
-def record_layouts(model: PreTrainedModel, layouts: Layouts) -> Callable[[], None]:
+def record_layouts(model: PreTrainedModel, layouts: Layouts, scope: HookScope) -> None:
     """Record the layouts of every stack, as its first layer receives them."""
-    undo = ExitStack()
     firsts: dict[str, nn.Module] = {}
     for name, layer in zip(layer_names(model), model.layers, strict=True):
         firsts.setdefault(name.split(".")[0], layer)
@@ -211,8 +208,7 @@ def record_layouts(model: PreTrainedModel, layouts: Layouts) -> Callable[[], Non
         def keep(_: nn.Module, inputs: tuple, stack: str = stack) -> None:
             layouts[stack] = layouts_from(inputs)
 
-        undo.callback(layer.register_forward_pre_hook(keep).remove)
-    return undo.close
+        scope.before(layer, keep)
 
 
 def layouts_from(inputs: tuple) -> tuple[Layout | None, Layout | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..models.base.pretrained_model import PreTrainedModel
+from ..nn.scoped_hooks import HookScope
 from .addressing import CROSS, SELF, attention_of, matching, slots_of
 from .capture import Layouts, layout_for, record_layouts
 
@@ -27,7 +28,7 @@ def patched(
     cross_heads: Factors | None = None,
     skip: Iterable[int] | int = (),
 ) -> Iterator[None]:
-    """Patch what the runs inside the `with` compute.
+    """Patch what the runs inside the `with` compute, in this thread or asyncio task and the tasks it starts.
 
     `modules` maps names or patterns to a tensor that replaces their output, or a function of it; in the body both are
     laid out B T C. `heads` and `cross_heads` switch heads off ({0: [1, 2]}) or scale their outputs ({0: {1: 0.5}}),
@@ -36,24 +37,25 @@ def patched(
     >>> with model.patched(heads={0: [3]}, skip=[5]):                               # doctest: +SKIP
     ...     out = model(**batch)
     """
-    with ExitStack() as undo:
+    with HookScope() as scope:
         for kind, plan in ((SELF, heads), (CROSS, cross_heads)):
             if not isinstance(plan, Mapping | None):
                 raise InputError(f"heads are named by layer, {{0: [1, 2]}}, got {plan!r}")
             for layer, factors in (plan or {}).items():
-                undo.callback(scale_heads(attention_of(model, layer, kind), factors))
+                attention = attention_of(model, layer, kind)
+                scope.before(attention.output, scale_heads(attention, factors))
         for layer in [skip] if isinstance(skip, int) else skip:
-            undo.callback(model.layer(layer).register_forward_hook(skip_layer).remove)
+            scope.after(model.layer(layer), skip_layer)
         layouts: Layouts = {}
-        undo.callback(record_layouts(model, layouts))
+        record_layouts(model, layouts, scope)
         for pattern, patch in (modules or {}).items():
             for name, module in matching(model, [pattern]).items():
-                undo.callback(patch_output(name, module, patch, layouts))
+                scope.after(module, patch_output(name, patch, layouts))
         yield
 
 
-def scale_heads(attention: nn.Module, factors: Mapping[int, float | Tensor] | Iterable[int]) -> Callable[[], None]:
-    """Multiply the outputs of heads before they are projected: the same as multiplying their weights."""
+def scale_heads(attention: nn.Module, factors: Mapping[int, float | Tensor] | Iterable[int]) -> Callable:
+    """A hook that multiplies the outputs of heads before they are projected: the same as multiplying their weights."""
     factors = factors if isinstance(factors, Mapping) else dict.fromkeys(factors, 0.0)
     size, slots = attention.self.attention_head_size, slots_of(attention, factors)
     by_slot = dict(zip(slots, factors.values(), strict=True))
@@ -64,7 +66,7 @@ def scale_heads(attention: nn.Module, factors: Mapping[int, float | Tensor] | It
         scale = torch.stack([torch.as_tensor(by_slot.get(slot, 1.0)).to(context) for slot in range(heads)])
         return (context * scale.repeat_interleave(size), *rest)
 
-    return attention.output.register_forward_pre_hook(scaled).remove
+    return scaled
 
 
 def skip_layer(_: nn.Module, inputs: tuple, out: Tensor) -> Tensor:
@@ -72,8 +74,8 @@ def skip_layer(_: nn.Module, inputs: tuple, out: Tensor) -> Tensor:
     return inputs[0]
 
 
-def patch_output(name: str, module: nn.Module, patch: Patch, layouts: Layouts) -> Callable[[], None]:
-    """Replace the output of a module."""
+def patch_output(name: str, patch: Patch, layouts: Layouts) -> Callable:
+    """A hook that replaces the output of a module."""
     if "embeddings" in name:
         raise InputError(f"{name} runs before the batch is laid out: pass inputs_embeds, or patch a layer")
 
@@ -89,4 +91,4 @@ def patch_output(name: str, module: nn.Module, patch: Patch, layouts: Layouts) -
         new = new.to(first) if layout is None else layout.pack(new.to(first))
         return (new, *rest) if isinstance(out, tuple) else new
 
-    return module.register_forward_hook(patched_output).remove
+    return patched_output

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .generation import evaluation_mode
+from ..models.base.evaluation_mode import evaluation_mode
 from .model_runner import pad_right
 
 if TYPE_CHECKING:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..models.base.evaluation_mode import evaluation_mode
 from ..nn.mask import check_mask, check_tensor
 from .beam_search import beam_search
 from .config import GenerationConfig
@@ -153,19 +153,6 @@ def exhaust(steps: Generator[Step, None, Result], callback: Callable[[Step], Any
             return end.value
         if callback is not None:
             callback(step)
-
-
-@contextmanager
-def evaluation_mode(model) -> Iterator[None]:
-    """Without dropout; a model in training returns to it."""
-    if not model.training:
-        yield
-        return
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train()
 
 
 def find_pad_token_id(model, generation_config: GenerationConfig | None, settings: dict) -> int | None:

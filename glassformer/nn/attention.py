@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError
 from .cache import AttentionCache
-from .context import Context, ContextModule, observer
+from .context import Context, ContextModule
 from .dropout import Dropout, drop
 from .layout import Layout, Run, is_faster_padded, paired_runs
 from .linear import Linear
 from .mask import check_ids
+from .scoped_hooks import observe_attention, open_scopes
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
 
@@ -272,10 +273,11 @@ class SelfAttention(ContextModule):
             k, v = self.source_keys_and_values(source.rows, kv_layout, context.cache)
         bias = select_heads(context.bias, self.heads)
         score_bias = None if self.position_embedding_type == "absolute" else self.relative_score_bias(layout)
-        observe = observer.get()
-        if observe is not None:
+        if open_scopes.get():
             head_mask = context.head_mask
-            observe(self, AttentionInputs(q, k, v, layout, kv_layout, self.scale, bias, score_bias, head_mask))
+            observe_attention(
+                self, AttentionInputs(q, k, v, layout, kv_layout, self.scale, bias, score_bias, head_mask)
+            )
         y, context.weights = attend(
             q,
             k,

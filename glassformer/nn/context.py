@@ -7,24 +7,13 @@ layers and attentions directly on B T C and expect tuples back: `ContextModule` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from .cache import AttentionCache, Cache, self_and_cross
 from .layout import Layout
-
-if TYPE_CHECKING:
-    from .attention import AttentionInputs, SelfAttention
-
-Observer = Callable[["SelfAttention", "AttentionInputs"], None]
-
-# Called with the inputs of every attention in this thread; it changes nothing. See `explain.capture`.
-observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 class Source(NamedTuple):
@@ -109,14 +98,6 @@ class Context:
         if self.use_cache:
             values.append(sum((each.keys_and_values for each in attentions), ()))
         return values
-
-
-def is_observed(module: nn.Module) -> bool:
-    """Whether a hook or an observer reads what passes through `module`."""
-    hooks = torch.nn.modules.module
-    if observer.get() is not None or hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
-        return True
-    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
 
 
 class ContextModule(nn.Module):

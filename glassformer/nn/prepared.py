@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from .attention import SelfAttention
-from .context import ContextModule, is_observed
+from .context import ContextModule
 from .linear import Linear, pack
+from .scoped_hooks import is_observed
 
 Model = TypeVar("Model", bound=nn.Module)
 

@@ -14,10 +14,10 @@ from itertools import islice
 from typing import Any
 
 import torch
-from torch import nn
 
 from ..errors import GlassformerError
-from ..nn.context import is_observed
+from ..models.base.evaluation_mode import evaluation_mode
+from ..nn.scoped_hooks import is_observed
 from .batch import Example
 from .language_modeling.plain_text import add_location
 from .parallel import parallel_map
@@ -158,7 +158,7 @@ def batch_outputs(task: Task, batches: list[list[Example]]) -> Iterator[list[Any
     For many tokens on a CPU the weights are prepared and batches run in parallel, unless the model is observed.
     """
     tokens = sum(len(example) for examples in batches for example in examples)
-    with eval_mode(task.model):
+    with evaluation_mode(task.model):
         if not runs_in_parallel(task, tokens):
             yield from map(partial(run, task), batches)
             return
@@ -175,16 +175,3 @@ def run(task: Task, examples: Sequence[Example]) -> list[Any]:
     batch = task.collate(examples).to(task.model.device)
     with torch.inference_mode():
         return task.forward(batch)
-
-
-@contextlib.contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Switch a model to evaluation mode, and back if it was in training mode."""
-    was_training = model.training
-    if was_training:
-        model.eval()
-    try:
-        yield
-    finally:
-        if was_training:
-            model.train()

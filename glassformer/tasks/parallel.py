@@ -4,8 +4,8 @@ Threads inside an operator wait for each other, and for Python, hundreds of time
 wait once, at the end. The results are identical bit for bit.
 
 The number of cores that an operator uses is a setting of the calling thread, and new threads start with the value that
-was set last. So the workers are started once per process and keep their setting; no other thread's setting changes
-while anything runs, and any number of callers share the same workers.
+was set last. So the workers are started once per process and keep their setting, and the value for new threads
+is restored as soon as they run; no other thread's setting changes, and any number of callers share the same workers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -50,6 +51,7 @@ def pool_for(cores: int) -> ThreadPoolExecutor:
     """The workers that share this number of cores."""
     with _pools_lock:
         if cores not in _pools:
+            default = in_new_thread(torch.get_num_threads)
             count = thread_count(cores)
             started = threading.Barrier(count + 1)
             pool = ThreadPoolExecutor(
@@ -58,9 +60,15 @@ def pool_for(cores: int) -> ThreadPoolExecutor:
             for _ in range(count):
                 pool.submit(started.wait)  # each in a thread of its own
             started.wait()
-            torch.set_num_threads(cores)  # new threads start with all cores again
+            in_new_thread(partial(torch.set_num_threads, default))
             _pools[cores] = pool
         return _pools[cores]
+
+
+def in_new_thread(function: Callable[[], Result]) -> Result:
+    """What `function` returns in a thread that has changed no setting; those of this thread stay as they are."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
 
 
 def initialise_worker(cores: int) -> None:

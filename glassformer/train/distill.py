@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..nn.scoped_hooks import HookScope
 from ..tasks.batch import Batch, Example
 from ..tasks.objectives import LOSS, Objective
 from ..tasks.task import Task
@@ -120,9 +121,7 @@ def captured_outputs(layers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     def collect(_: nn.Module, __: Any, output: Tensor) -> None:
         outputs.append(output)
 
-    handles = [layer.register_forward_hook(collect) for layer in layers]
-    try:
+    with HookScope() as scope:
+        for layer in layers:
+            scope.after(layer, collect)
         yield outputs
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from ..errors import GlassformerError
+from ..models.base.evaluation_mode import evaluation_mode
 from ..tasks.batch import Batch
-from ..tasks.inference import add_location, compute_answers, eval_mode, pending_row, runs_in_parallel
+from ..tasks.inference import add_location, compute_answers, pending_row, runs_in_parallel
 from ..tasks.parallel import parallel_map
 from ..tasks.task import Task
 from ..text.base.encoding_options import check_whole_number
@@ -95,7 +96,7 @@ def run_batches(
 
     mine = [numbers for step in batches.plan(0)[group.rank :: group.size] for numbers in step]
     in_parallel = runs_in_parallel(task, sum(batches.lengths))
-    with eval_mode(task.trainable):
+    with evaluation_mode(task.trainable):
         for batch_sums, predicted in parallel_map(run, mine) if in_parallel else map(run, mine):
             predictions |= predicted
             for name, (total, count) in batch_sums.items():

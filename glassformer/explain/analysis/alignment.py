@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError, nearest
+from ...models.base.evaluation_mode import evaluation_mode
 from ...models.base.seq2seq import Seq2SeqModel
 from ...tasks.generation.text_to_text import TextToText
-from ...tasks.inference import eval_mode
 from ..reading import readable_tokens
 
 KINDS = {
@@ -68,7 +68,7 @@ def align(task: TextToText, text: str) -> Alignment:
     """
     model, (example,) = task.model, task.encode(task.read(text))
     batch = task.collate([example]).to(model.device)
-    with eval_mode(model), torch.inference_mode():
+    with evaluation_mode(model), torch.inference_mode():
         tokens, _ = task.forward(batch)[0][0]
         decoder_input = [model.start_token(), *tokens[:-1]]
         output = Seq2SeqModel.forward(

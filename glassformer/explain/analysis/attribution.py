@@ -7,7 +7,7 @@ occlusion how it changes when a token is hidden.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ...errors import InputError, nearest
 from ...models.base.outputs import BodyOutput
+from ...nn.scoped_hooks import HookScope
 from ..reading import EmbeddedTokens, Reading
 
 STEPS = 32  # of the path of integrated gradients
@@ -112,9 +113,9 @@ def answer_for(reading: Reading, position: int, target: int | None) -> tuple[Cal
 def embeddings_replaced(reading: Reading, vectors: Tensor) -> Iterator[None]:
     """The runs inside the `with` read these vectors (B T C) instead of word embeddings."""
     parts = vectors.split([len(each.side.ids) for each in reading.embedded_tokens], dim=1)
-    with ExitStack() as undo:
+    with HookScope() as scope:
         for each, part in zip(reading.embedded_tokens, parts, strict=True):
-            undo.callback(each.table.register_forward_hook(lambda *_, part=part: part.flatten(0, 1)).remove)
+            scope.after(each.table, lambda *_, part=part: part.flatten(0, 1))
         yield
 
 

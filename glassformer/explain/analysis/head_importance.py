@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError, nearest
+from ...models.base.evaluation_mode import evaluation_mode
 from ...models.base.pretrained_model import PreTrainedModel
-from ...tasks.inference import eval_mode
 from ...tasks.progress import show_progress
 from ...tasks.task import Task
 from ...train.batches import Batches
@@ -86,7 +86,7 @@ def by_gradient(task: Task, rows: Sequence[Any]) -> dict[Head, float]:
     for step in batches.plan(0):
         for numbers in step:
             batch = batches.collate(numbers)
-            with eval_mode(task.trainable), torch.enable_grad():
+            with evaluation_mode(task.trainable), torch.enable_grad():
                 factors = torch.ones(len(heads), device=task.model.device, requires_grad=True)
                 with patched(task.model, **head_factors(heads, factors)):
                     loss = task.loss(task.trainable, batch.to(task.model.device), reduction="sum")
