@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 _HOMES = {  # the classes of the registry come on top
     "errors": """GlassformerError ConfigError InputError TokenizerError ArgumentError CheckpointError WeightsError
-        DamagedFileError UnsafeFileError HubError DataError TrainingError""",
+        DamagedFileError UnsafeFileError HubError DataError TrainingError NotFiniteError""",
     "text.tokenizer": "PreTrainedTokenizer",
     "text.encoding": "BatchEncoding",
     "text.wordpiece.wordpiece": "BasicTokenizer WordpieceTokenizer",

@@ -17,6 +17,7 @@ from .errors import DataError as DataError
 from .errors import GlassformerError as GlassformerError
 from .errors import HubError as HubError
 from .errors import InputError as InputError
+from .errors import NotFiniteError as NotFiniteError
 from .errors import TokenizerError as TokenizerError
 from .errors import TrainingError as TrainingError
 from .errors import UnsafeFileError as UnsafeFileError

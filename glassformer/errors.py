@@ -7,6 +7,7 @@ GlassformerError
 ├── TokenizerError (ValueError)       a vocabulary or tokenizer file that cannot be used
 ├── ArgumentError (TypeError)         a keyword that nobody reads
 ├── TrainingError                     training that cannot go on: a loss that is not finite, ranks that do not meet
+├── NotFiniteError (ArithmeticError)  scores that are NaN, with the module where they begin
 ├── CheckpointError
 │   ├── WeightsError (ValueError)     weights missing, misshapen, wrongly typed or not finite
 │   ├── DamagedFileError (ValueError) a file that is torn, truncated or not what its name says
@@ -85,6 +86,10 @@ class ArgumentError(GlassformerError, TypeError):
 
 class TrainingError(GlassformerError):
     """Training that cannot go on: a loss that is not finite, ranks that do not meet."""
+
+
+class NotFiniteError(GlassformerError, ArithmeticError):
+    """Scores that are NaN or infinite; the message names the module in which they begin."""
 
 
 class CheckpointError(GlassformerError):

@@ -22,6 +22,7 @@ from ..models.base.heads import (
 )
 from ..models.base.outputs import BodyOutput
 from ..models.base.pretrained_model import PreTrainedModel
+from ..nn.scoped_hooks import HookScope
 from ..registry import ARCHITECTURES, BODY, architecture_with, head_of
 from ..tasks.generation.text_to_text import TextToText
 from ..tasks.generation.translation import Translation
@@ -30,7 +31,7 @@ from ..tasks.text_classification import function_for
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .addressing import CROSS, attention_of, heads_of, slots_of
-from .capture import observe
+from .capture import notify
 from .reading import Part, Reading, Side, readable_tokens, side_of
 
 log = logging.getLogger("glassformer")
@@ -191,11 +192,9 @@ class Subject:
             if part.has_vectors
             for layer in part.layers
         }
-        stop_observing = observe(by_module)
-        try:
+        with HookScope() as scope:
+            scope.observers.append(partial(notify, by_module))
             body = self.forward(reading, output_hidden_states=True, output_attentions=self.is_recurrent)
-        finally:
-            stop_observing()
         if self.is_recurrent:
             reading.attention[CROSS, 0] = RecordedWeights(body.cross_attentions[0])
         reading.body = body

@@ -7,13 +7,16 @@ branch attends to its own columns only, and a dropped branch leaves columns that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from ..models.base.outputs import BodyOutput
 from ..nn.cache import Cache
 from ..nn.context import Source
+from ..nn.finite import check_scores
 from ..nn.layout import Layout
 from ..nn.mask import mask_to_bias
 from ..nn.prepared import prepared
@@ -22,14 +25,29 @@ from .request import GenerationRequest
 PREPARE_FROM_STEPS = 16  # as many decode steps of a batch make up for the time to prepare the weights
 
 
-class CachedRunner:
+class CheckedScores:
+    """The part of every runner that scores the next words."""
+
+    def __init__(self, model, source: dict[str, Tensor]):
+        self.unprepared = self.model = model
+        self.source = source  # what cross-attention reads
+
+    def score(self, rows: Tensor, repeat: Callable[[Any], Tensor]) -> Tensor:
+        """The logits of rows (N C -> N V); where they are NaN, `repeat` computes the rows again with a given body."""
+        logits = self.model.word_logits(rows)
+        model = self.unprepared
+        check_scores(logits, model, lambda: model.word_logits(repeat(model.decoding_body)))
+        return logits
+
+
+class CachedRunner(CheckedScores):
     """With a KV cache: a decode step computes the new tokens only."""
 
     def __init__(self, model, max_steps: int, source: dict[str, Tensor] | None = None):
+        super().__init__(model, source or {})
         self.model = prepared(model) if max_steps >= PREPARE_FROM_STEPS else model
         self.body = self.model.decoding_body
         self.max_steps = max_steps
-        self.source = source or {}  # what cross-attention reads
         self.cache: Cache | None = None
         self.visible: Tensor | None = None  # B G capacity: the columns of each branch's past; None when all are
         self.next_position: Tensor | None = None  # B
@@ -48,7 +66,7 @@ class CachedRunner:
             self.visible[:, :, :longest] = real[:, None]
         self.prompt_states = out.last_hidden_state  # B T C
         self.states = out.layout.last(out.rows)[:, None]  # B 1 C
-        return self.model.word_logits(self.states[:, 0])
+        return self.score(self.states[:, 0], lambda body: last_rows(body.encode(ids, real, **self.source)))
 
     def decode_step(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor:
         """The logits (B G V) after one token of every branch (B G), which extends the branch in `parents` (B G)."""
@@ -63,10 +81,16 @@ class CachedRunner:
         visible = None if self.visible is None else self.visible[:, :, : filled + branches]
         mask = None if visible is None else mask_to_bias(visible, self.model.dtype)[:, None]
         positions = self.next_position[:, None].expand(-1, branches)
-        rows = self.body.decode_step(tokens, positions, self.cache, mask, self.cached_source())
+        source = self.cached_source()
+        rows = self.body.decode_step(tokens, positions, self.cache, mask, source)
         self.next_position = self.next_position + 1
         self.states = rows.view(batch, branches, -1)
-        return self.model.word_logits(rows).view(batch, branches, -1)
+
+        def repeat(body) -> Tensor:
+            self.cache.length = filled
+            return body.decode_step(tokens, positions, self.cache, mask, source)
+
+        return self.score(rows, repeat).view(batch, branches, -1)
 
     def cached_source(self) -> Source | None:
         """The source of a decode step: its keys and values are in the cache."""
@@ -97,45 +121,48 @@ class CachedRunner:
         self.source = {name: value[rows] for name, value in self.source.items()}
 
 
-class RecurrentRunner:
+class RecurrentRunner(CheckedScores):
     """For a recurrent decoder, whose state takes the place of the cache; every branch has its own."""
 
     def __init__(self, model, max_steps: int, source: dict[str, Tensor]):
-        self.model, self.body = model, model.decoding_body
-        self.source = source
+        super().__init__(model, source)
+        self.body = model.decoding_body
         self.memory: Tensor | None = None  # B G layers state
         self.states: Tensor | None = None  # B G C: the last hidden states that the head scored
 
     def prefill(self, prompts: list[list[int]], branches: int = 1) -> Tensor:
-        out = self.body.encode(*pad_right(prompts, self.model.device), **self.source)
+        ids, real = pad_right(prompts, self.model.device)
+        source = dict(self.source)
+        out = self.body.encode(ids, real, **source)
         self.memory = out.pooled[:, None].expand(-1, branches, -1, -1)
         self.source.pop("state")
         self.prompt_states = out.last_hidden_state
         self.states = out.layout.last(out.rows)[:, None]
-        return self.model.word_logits(self.states[:, 0])
+        return self.score(self.states[:, 0], lambda body: last_rows(body.encode(ids, real, **source)))
 
     def decode_step(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor:
         batch, branches = tokens.shape
         if parents is not None:
             self.memory = self.memory[torch.arange(batch, device=tokens.device)[:, None], parents]
         source = {name: value.repeat_interleave(branches, 0) for name, value in self.source.items()}
-        out = self.body.encode(tokens.reshape(-1, 1), state=self.memory.flatten(0, 1), **source)
+        source["state"] = self.memory.flatten(0, 1)
+        out = self.body.encode(tokens.reshape(-1, 1), **source)
         self.memory = out.pooled.unflatten(0, (batch, branches))
         self.states = out.rows.view(batch, branches, -1)
-        return self.model.word_logits(out.rows).view(batch, branches, -1)
+        logits = self.score(out.rows, lambda body: body.encode(tokens.reshape(-1, 1), **source).rows)
+        return logits.view(batch, branches, -1)
 
     def select(self, rows: Tensor) -> None:
         self.memory, self.states = self.memory[rows], self.states[rows]
         self.source = {name: value[rows] for name, value in self.source.items()}
 
 
-class UncachedRunner:
+class UncachedRunner(CheckedScores):
     """Without a cache: every step computes the full sequences again. Slow and simple; `CachedRunner` must equal it."""
 
     def __init__(self, model, max_steps: int, source: dict[str, Tensor] | None = None):
-        self.model = model
+        super().__init__(model, source or {})
         self.body = model.decoding_body
-        self.source = source or {}
         self.sequences: list[list[list[int]]] = []  # the tokens of each sequence's branches
         self.states: Tensor | None = None
 
@@ -157,9 +184,10 @@ class UncachedRunner:
         source = {name: value.repeat_interleave(branches, 0) for name, value in self.source.items()}
         out = self.body.encode(ids, real, use_cache=False, **source)
         self.prompt_states = out.last_hidden_state
-        rows = out.layout.last(out.rows)
+        rows = last_rows(out)
         self.states = rows.view(batch, branches, -1)
-        return self.model.word_logits(rows).view(batch, branches, -1)
+        logits = self.score(rows, lambda body: last_rows(body.encode(ids, real, use_cache=False, **source)))
+        return logits.view(batch, branches, -1)
 
     def select(self, rows: Tensor) -> None:
         self.sequences = [[list(tokens) for tokens in self.sequences[row]] for row in rows.tolist()]
@@ -176,6 +204,11 @@ def max_decode_steps(request: GenerationRequest, sequences: list[list[int]]) -> 
     steps = max(length - len(prompt) for length, prompt in limits)
     context = request.context_length
     return steps if context is None else min(steps, context - min(map(len, sequences)) + 1)
+
+
+def last_rows(out: BodyOutput) -> Tensor:
+    """The last hidden state of every sequence: B C."""
+    return out.layout.last(out.rows)
 
 
 def pad_right(sequences: Sequence[Sequence[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..models.base.pretrained_model import PreTrainedModel
 from ..models.base.untrained import has_other_head
+from ..nn.finite import check_scores
 from ..nn.prepared import prepared
 from ..registry import BODY
 from .batch import Batch, Example, compact_label, label_tensor
@@ -51,6 +52,7 @@ class Task(RowReader, Objectives):
     def __init__(self, model: PreTrainedModel, processor: Processor, **options: Any) -> None:
         self.model = model
         self.processor = processor
+        self.unprepared: Task | None = None  # of a task on prepared weights: the task it was made from
         self.cache = {}
         self.warned = set()
         self.options = self.Options()
@@ -66,6 +68,7 @@ class Task(RowReader, Objectives):
         with torch.no_grad():
             ready = copy.copy(self)
             ready.model = prepared(self.model)
+            ready.unprepared = self
         return ready
 
     def save_processor(self, folder: str | PathLike[str]) -> None:
@@ -118,7 +121,13 @@ class Task(RowReader, Objectives):
 
     def forward(self, batch: Batch) -> list[Any]:
         """The model's outputs for each example. A task that generates text calls `model.generate` here."""
-        return self.split(self.outputs(self.trainable, batch), batch)
+        return self.split(self.checked_outputs(batch), batch)
+
+    def checked_outputs(self, batch: Batch) -> Any:
+        """`outputs`; those that are NaN raise, with the layer in which they begin."""
+        outputs, task = self.outputs(self.trainable, batch), self.unprepared or self
+        check_scores(outputs, task.trainable, lambda: task.outputs(task.trainable, batch))
+        return outputs
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Any]) -> Any:
         """The result for one row, as returned to the user."""

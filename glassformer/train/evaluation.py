@@ -89,7 +89,7 @@ def run_batches(
         batch = batches.collate(numbers).to(task.model.device)
         truncated.update(each.row for each in batch.examples if getattr(each.encoded, "truncated", False))
         with torch.inference_mode():
-            outputs = task.outputs(task.trainable, batch)
+            outputs = task.checked_outputs(batch)
             batch_sums = task.evaluation_sums(outputs, batch)
             split = task.split(outputs, batch) if predicts else []
         return batch_sums, predict_rows(task, rows, numbers, batch, split) if predicts else {}

@@ -62,7 +62,7 @@ class EmbeddingTask(TextTask):
         with torch.no_grad():
             ready = copy.copy(self)
             ready.encoder = prepared(self.encoder)
-        ready.model = ready.encoder.model
+        ready.model, ready.unprepared = ready.encoder.model, self
         return ready
 
     @property
