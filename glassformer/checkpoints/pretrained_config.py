@@ -52,6 +52,13 @@ REPEATED_FIELDS = {
 SECOND_NAMES = {"layer_norm_epsilon": "layer_norm_eps", "_output_attentions": "output_attentions"}
 # Keys of early releases that resemble those of today. Nothing computes with them.
 OUTDATED_KEYS = ("bos_token_ids", "eos_token_ids", "pad_token_ids")
+# Fields of a built model's config that can still be assigned: each pass reads them, or no computation does. All others
+# were read when the model was built.
+ASSIGNABLE = frozenset(
+    """output_attentions output_hidden_states return_dict use_cache id2label label2id num_labels problem_type
+    pad_token_id bos_token_id eos_token_id decoder_start_token_id initializer_range architectures tokenizer_class
+    task_specific_params finetuning_task torch_dtype name_or_path""".split()
+)
 CODE_KEYS = ("auto_map", "custom_pipelines", "trust_remote_code")
 
 
@@ -156,7 +163,10 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         name = self.FILE_NAMES.get(name, name)
         if name not in (known := self.field_names()):
             raise ConfigError(f"{type(self).__name__} has no field {name!r}{nearest(name, known)}")
-        super().__setattr__(name, check_of(type(self).__dataclass_fields__[name])(name, value))
+        value = check_of(type(self).__dataclass_fields__[name])(name, value)
+        if self.is_built:
+            self._refuse_change(name, value)
+        super().__setattr__(name, value)
         if "extra" not in self.__dict__:  # still being initialised
             return
         if (name == "num_labels" and value != len(self.id2label)) or (name == "id2label" and value is None):
@@ -168,6 +178,42 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
             self._number_labels()
         elif name == "label2id" and self._has_plain_labels() and labels_by_number(value):
             self._name_labels(value)
+
+    # -- of a built model ------------------------------------------------------------------------------------------
+
+    @property
+    def is_built(self) -> bool:
+        """Whether this is the config of a model, which has read it."""
+        return "_is_built" in self.__dict__
+
+    def mark_as_built(self) -> None:
+        """From now on, fields that shaped the model cannot be assigned. A copy of the config is free again."""
+        self.__dict__["_is_built"] = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_is_built"}
+
+    def record_change(self, **fields: Any) -> None:
+        """Set fields of a built model's config after the model itself has changed."""
+        was_built = self.__dict__.pop("_is_built", False)
+        for name, value in fields.items():
+            setattr(self, name, value)
+        if was_built:
+            self.mark_as_built()
+
+    def _refuse_change(self, name: str, value: Any) -> None:
+        """Raise if a model was built with another value of a field."""
+        labels = len(value) if name == "id2label" and value is not None else value if name == "num_labels" else None
+        if labels not in (None, self.num_labels):
+            name, value = "num_labels", labels
+        elif name in ASSIGNABLE or value == self.__dict__.get(name):
+            return
+        elif "check" not in type(self).__dataclass_fields__[name].metadata:
+            return  # a field of a class that was written elsewhere
+        raise ConfigError(
+            f"{name} cannot become {value!r}: the model was built with {self.__dict__[name]!r}; set it before, "
+            f"from_pretrained(folder, {name}=...), or in a copy of the config, for a new model"
+        )
 
     def __getattr__(self, name: str) -> Any:
         ours = type(self).FILE_NAMES.get(name)

@@ -44,9 +44,9 @@ the cat lives in new york .""".split("\n")
 ROWS = [{"text": line} for line in LINES]
 
 
-def masker(folder: Path, **options) -> Task:
+def masker(folder: Path, positions: int = 16, **options) -> Task:
     torch.manual_seed(0)
-    model = glassformer.BertForMaskedLM(bert(max_position_embeddings=16))
+    model = glassformer.BertForMaskedLM(bert(max_position_embeddings=positions))
     return glassformer.MaskedLanguageModeling(model, tokenizer(folder), **{"documents": "blank", **options})
 
 
@@ -265,8 +265,7 @@ def test_whole_words_are_masked_completely(tmp_path):
             [["un", "##aff", "##able"], ["北", "京"], ["天", "安", "门"]],
         ),
     ):
-        task = masker(tmp_path, documents="row", max_length=40, **options)
-        task.model.config.max_position_embeddings = 40
+        task = masker(tmp_path, positions=40, documents="row", max_length=40, **options)
         pieces = task.prepare_rows(rows)
         names = task.tokenizer.convert_ids_to_tokens(pieces.corpus.ids.tolist())
         hits: Counter[str] = Counter()

@@ -268,7 +268,7 @@ class ForTokenClassification(Classifier):
             raise InputError(f"this {type(self).__name__} has a conditional random field already")
         if self.adapter is not None:
             raise InputError("the model has an adapter, which could not save a conditional random field: add it before")
-        self.config.crf = kind
+        self.config.record_change(crf=kind)
         if self.config.crf is not None:
             self.crf = ConditionalRandomField(self.config.num_labels).to(self.device, self.dtype)
             self.record_new_part("crf")

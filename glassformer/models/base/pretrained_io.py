@@ -63,13 +63,18 @@ def loading_for(purpose: str) -> Iterator[None]:
 
 
 class ModelMeta(type):
-    """Builds models; while a checkpoint without some head is loaded, only the head gets memory."""
+    """Builds models, whose config is fixed then. While a checkpoint without some head is loaded, only the head gets
+    memory.
+    """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if not (getattr(cls, "is_body", False) and _bodies_on_meta.get()):
-            return super().__call__(*args, **kwargs)
-        with torch.device("meta"), SkipInitialisation():
-            return super().__call__(*args, **kwargs)
+            model = super().__call__(*args, **kwargs)
+        else:
+            with torch.device("meta"), SkipInitialisation():
+                model = super().__call__(*args, **kwargs)
+        model.fix_config()
+        return model
 
 
 class PretrainedIO(nn.Module, metaclass=ModelMeta):
@@ -279,8 +284,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         refuse_quantized(self, "saved")
         folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
-        for field, kind in KINDS.items():
-            setattr(self.config, field, pruned_in(self.layers, kind))
+        self.config.record_change(**{field: pruned_in(self.layers, kind) for field, kind in KINDS.items()})
         self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
         if self.adapter is not None:
             from ..lora import save_adapter

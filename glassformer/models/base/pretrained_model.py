@@ -69,6 +69,17 @@ class PreTrainedModel(PruningMixin, Inspectable, PretrainedIO):
 
     init_weights = post_init  # the name that the tutorials' own classes call
 
+    def fix_config(self) -> None:
+        """Body and head have one config, and what shaped them cannot be assigned any more."""
+        body = getattr(self.base_model, "config", None)
+        if body is not self.config and body == self.config:  # a class that does not call `post_init`
+            self.config = body
+        self.config.mark_as_built()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.config.mark_as_built()  # copies of a config are free, that of a copied model is not
+
     def _init_weights(self, module: nn.Module) -> None:
         """Initialise the parameters of one module, as BERT and most others do."""
         if isinstance(module, (nn.Linear, nn.Embedding)):
@@ -175,7 +186,7 @@ class PreTrainedModel(PruningMixin, Inspectable, PretrainedIO):
         new.weight.requires_grad_(old.weight.requires_grad)
         self.set_input_embeddings(new)
         self._resize_output(new_num_tokens, shared)
-        self.config.vocab_size = new_num_tokens
+        self.config.record_change(vocab_size=new_num_tokens)
         self.tie_weights()
         return new
 
