@@ -50,6 +50,8 @@ _HOMES = {  # the classes of the registry come on top
         BertOutput""",
     "models.bert_heads": """BertPredictionHeadTransform BertLMPredictionHead BertOnlyMLMHead BertOnlyNSPHead
         BertPreTrainingHeads""",
+    "models.roberta": "RobertaPreTrainedModel RobertaEmbeddings",
+    "models.roberta_heads": "RobertaLMHead RobertaClassificationHead",
     "models.gpt2": "GPT2PreTrainedModel",
     "models.distilbert": "DistilBertPreTrainedModel",
     "models.openai_gpt": "OpenAIGPTPreTrainedModel",

@@ -328,7 +328,8 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         common = {spec.name: spec for spec in dataclasses.fields(PretrainedConfig)}
         values = self.to_dict()
         for name, spec in common.items():
-            if name in values and name not in type(self).__annotations__ and values[name] in (spec.default, {}):
+            is_own = type(self).__dataclass_fields__[name] is not spec  # of the architecture, perhaps with its default
+            if name in values and not is_own and values[name] in (spec.default, {}):
                 del values[name]
         if self._has_plain_labels() and self.num_labels == PretrainedConfig.num_labels:
             values.pop("id2label", None), values.pop("label2id", None)

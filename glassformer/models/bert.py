@@ -87,11 +87,14 @@ class BertModel(BertPreTrainedModel, Body):
 
     def __init__(self, config: BertConfig, add_pooling_layer: bool = True):
         super().__init__(config)
-        self.embeddings = BertEmbeddings(self.config)
+        self.embeddings = self.make_embeddings()
         self.encoder = BertEncoder(self.config)
         self.pooler = BertPooler(self.config) if add_pooling_layer else None
         self.is_decoder = self.config.is_decoder
         self.post_init()
+
+    def make_embeddings(self) -> BertEmbeddings:
+        return BertEmbeddings(self.config)
 
     def pool(self, rows: Tensor, layout: Layout) -> Tensor | None:
         return None if self.pooler is None else self.pooler(rows, layout)

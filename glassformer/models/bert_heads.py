@@ -22,6 +22,7 @@ from .base.heads import (
     ForSequenceClassification,
     ForTokenClassification,
     HeadModel,
+    LayeredLMHeadModel,
     pack_labels,
     score_tokens,
 )
@@ -86,37 +87,10 @@ class BertPreTrainingHeads(nn.Module):
         return self.predictions(sequence_output), self.seq_relationship(pooled_output)
 
 
-class BertWithLMHead(BertPreTrainedModel):
+class BertWithLMHead(BertPreTrainedModel, LayeredLMHeadModel):
     """A BERT with a language modeling head, `cls.predictions`."""
 
-    def get_output_embeddings(self) -> nn.Linear:
-        return self.cls.predictions.decoder
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        self.cls.predictions.decoder = new_embeddings
-
-    def tied_names(self) -> dict[str, str]:
-        if not self.config.tie_word_embeddings:  # files may then hold another bias, which the decoder does not add
-            return {"cls.predictions.bias": "cls.predictions.decoder.bias"}
-        return {
-            "cls.predictions.decoder.bias": "cls.predictions.bias",
-            "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-        }
-
-    def word_logits(self, rows: Tensor) -> Tensor:
-        return self.cls.predictions(rows)
-
-    def _resize_output(self, size: int, shared: int) -> None:
-        head = self.cls.predictions
-        old = head.decoder
-        bias = torch.cat((head.bias.data[:shared], head.bias.data.new_zeros(size - shared)))
-        head.bias = nn.Parameter(bias, requires_grad=head.bias.requires_grad)
-        head.decoder = Linear(old.in_features, size, device="meta")
-        head.decoder.bias = head.bias
-        if not self.config.tie_word_embeddings:
-            weight = old.weight.data.new_empty(size, old.in_features).normal_(0.0, self.config.initializer_range)
-            weight[:shared] = old.weight.data[:shared]
-            head.decoder.weight = nn.Parameter(weight)
+    scorer = "cls.predictions"
 
 
 class BertForPreTraining(BertWithLMHead, HeadModel):

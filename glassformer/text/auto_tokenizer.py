@@ -20,7 +20,6 @@ CLASSES: dict[str, type[PreTrainedTokenizer]] = {
     name + suffix: import_class(f"text.{path}") for name, path in TOKENIZERS.items() for suffix in ("", "Fast")
 }
 MODEL_TYPES = {each.model_type: CLASSES[each.tokenizer] for each in ARCHITECTURES.values() if each.tokenizer}
-MODEL_TYPES["roberta"] = RobertaTokenizer
 # Models whose tokenizers read files like ours, but give other ids: the class that each needs. Those that need none of
 # the classes here, nor their files, are refused by their files.
 OTHER_CLASSES = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,17 +37,19 @@ def tokens(batch: int, length: int, high: int = 50) -> torch.Tensor:
     return torch.randint(5, high, (batch, length))
 
 
+TINY_BERT = {
+    "vocab_size": 60,
+    "hidden_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 72,
+    "max_position_embeddings": 40,
+    "initializer_range": 0.3,
+}
+
+
 def tiny_bert(**fields: Any) -> glassformer.BertConfig:
-    shape = {
-        "vocab_size": 60,
-        "hidden_size": 48,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 72,
-        "max_position_embeddings": 40,
-        "initializer_range": 0.3,
-    }
-    return glassformer.BertConfig(**{**shape, **fields})
+    return glassformer.BertConfig(**{**TINY_BERT, **fields})
 
 
 def word_labels(batch: int, length: int) -> dict[str, torch.Tensor]:
@@ -209,4 +212,47 @@ TRANSFORMER_LM = Architecture(
     call={"use_cache": False},
 )
 
-ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM]
+
+ENCODER_HEADS = {
+    "ForMaskedLM": word_labels,
+    "ForSequenceClassification": lambda b, t: {"labels": torch.ones(b).long()},
+    "ForTokenClassification": lambda b, t: {"labels": torch.randint(0, 2, (b, t))},
+    "ForQuestionAnswering": lambda b, t: {
+        "start_positions": torch.zeros(b).long(),
+        "end_positions": torch.ones(b).long(),
+    },
+}
+
+
+def tiny_relative(kind: str, **fields: Any) -> PretrainedConfig:
+    """A small config of a relative of BERT, with the prefix of its classes."""
+    return getattr(glassformer, f"{kind}Config")(**{**TINY_BERT, **fields})
+
+
+def relative_of_bert(kind: str, heads: Sequence[str], published: tuple[PretrainedConfig, int]) -> Architecture:
+    return Architecture(
+        model_type=published[0].model_type,
+        body=getattr(glassformer, f"{kind}Model"),
+        heads={getattr(glassformer, kind + head): ENCODER_HEADS[head] for head in heads},
+        tiny=partial(tiny_relative, kind),
+        decoder_fields={"is_decoder": True},
+        decoder=getattr(glassformer, f"{kind}ForCausalLM"),
+        published=published,
+        reference=Transformers({"attn_implementation": "eager"}),
+        plain_scores=True,
+        call={},
+    )
+
+
+BASE = {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5}  # of roberta-base
+ROBERTA = relative_of_bert("Roberta", list(ENCODER_HEADS), (glassformer.RobertaConfig(**BASE), 124_645_632))
+XLM_ROBERTA = relative_of_bert(
+    "XLMRoberta", ["ForMaskedLM"], (glassformer.XLMRobertaConfig(vocab_size=250_002, **BASE), 278_043_648)
+)
+CAMEMBERT = relative_of_bert(
+    "Camembert", ["ForMaskedLM"], (glassformer.CamembertConfig(vocab_size=32_005, **BASE), 110_621_952)
+)
+
+RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT]
+
+ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, *RELATIVES_OF_BERT]

@@ -121,12 +121,19 @@ class Body(nn.Module):
     def layer_count(self) -> int:
         return len(self.stack.layer)
 
-    def positions(self, places: Tensor, layout: Layout) -> Tensor:
+    def positions(self, places: Tensor, layout: Layout, input_ids: Tensor | None = None, past: int = 0) -> Tensor:
         """The positions (N) of the tokens in these columns of the batch, a past included, counted from 0.
 
+        `input_ids` (B T) are the batch, if ids are given, behind a past of so many tokens; a decode step passes none.
         `position_ids` that a caller gives are positions already.
         """
         return places
+
+    def embed(
+        self, ids: Tensor | None, types: Tensor | None, positions: Tensor, vectors: Tensor | None, extras: Any
+    ) -> Tensor:
+        """The vectors that enter the first layer (N C), from ids (N) or vectors, and the packed extras."""
+        return self.embeddings(ids, types, positions, vectors)
 
     def pack_extras(self, extras: dict[str, Any], layout: Layout) -> Any:
         """What layers find in `context.extras`, from the `extra_inputs` that were given."""
@@ -197,7 +204,7 @@ class Body(nn.Module):
         source = self.source_of(
             memory, encoder_hidden_states, encoder_attention_mask, state, batch, keep_padding=bool(past) or per_position
         )
-        positions = self.positions(layout.columns(inputs.device) + past, layout)
+        positions = self.positions(layout.columns(inputs.device) + past, layout, input_ids, past)
         if position_ids is not None:
             positions = pack_ids(position_ids, layout, "position_ids")
         if cache is not None:
@@ -205,12 +212,14 @@ class Body(nn.Module):
         ids = None if input_ids is None else layout.pack(input_ids)
         types = pack_ids(token_type_ids, layout, "token_type_ids")
         self.embeddings.check(ids, types, positions, layout, self.ids_name)
-        x = self.embeddings(ids, types, positions, None if inputs_embeds is None else layout.pack(inputs_embeds))  # N C
         refuse_unknown(extras, self.extra_inputs, type(self).__name__)
+        packed_extras = self.pack_extras(extras, layout)
+        vectors = None if inputs_embeds is None else layout.pack(inputs_embeds)
+        x = self.embed(ids, types, positions, vectors, packed_extras)  # N C
         context = Context(
             layout,
             cache=past_key_values,
-            extras=self.pack_extras(extras, layout),
+            extras=packed_extras,
             head_mask=head_mask,
             output_attentions=self.resolve_flag("output_attentions", output_attentions),
             output_hidden_states=self.resolve_flag("output_hidden_states", output_hidden_states),
@@ -238,7 +247,7 @@ class Body(nn.Module):
         context = Context(layout, cache=cache)
         if source is not None:
             context.cross = Context(layout, source)
-        x = self.embeddings(ids.reshape(-1), None, positions)  # N C
+        x = self.embed(ids.reshape(-1), None, positions, None, None)  # N C
         x = self.run_layers(x, context)
         cache.length += layout.length
         return x
@@ -274,8 +283,9 @@ class Body(nn.Module):
             raise InputError(f"{name} must have the shape {shape}, got {list(inputs.shape)}")
         if 0 in inputs.shape:
             raise InputError(f"the batch is empty: {name} has the shape {list(inputs.shape)}")
-        if inputs_embeds is not None and inputs.shape[-1] != self.embeddings.word_embeddings.embedding_dim:
-            raise InputError(f"inputs_embeds have {inputs.shape[-1]} columns, not {self.config.hidden_size}")
+        width = self.embeddings.word_embeddings.embedding_dim
+        if inputs_embeds is not None and inputs.shape[-1] != width:
+            raise InputError(f"inputs_embeds have {inputs.shape[-1]} columns, not {width}")
         return inputs
 
     def check_length(self, positions: int) -> None:
@@ -342,7 +352,7 @@ class Body(nn.Module):
     def source_layout(self, states: Tensor, mask: Tensor | None, batch: int, keep_padding: bool) -> Layout:
         """The layout of the source of a decoder, B S C."""
         check_tensor(states, "encoder_hidden_states")
-        shape, width = list(states.shape), self.embeddings.word_embeddings.embedding_dim
+        shape, width = list(states.shape), self.config.hidden_size
         if len(shape) != 3 or shape[0] != batch or shape[2] != width:
             raise InputError(f"encoder_hidden_states must have the shape [{batch}, positions, {width}], got {shape}")
         settings = {"dtype": states.dtype, "device": states.device, "name": "encoder_attention_mask"}

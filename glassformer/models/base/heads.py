@@ -77,6 +77,48 @@ class LinearLMHeadModel(PreTrainedModel):
         self.set_output_embeddings(new)
 
 
+class LayeredLMHeadModel(PreTrainedModel):
+    """A model that scores the vocabulary with several layers, of which the last, `decoder`, shares its `bias`.
+
+    The weights of `decoder` are those of the word embeddings.
+    """
+
+    scorer: ClassVar[str] = "lm_head"  # the name of the module
+
+    @property
+    def lm_scorer(self) -> nn.Module:
+        return self.get_submodule(self.scorer)
+
+    def get_output_embeddings(self) -> nn.Linear:
+        return self.lm_scorer.decoder
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        self.lm_scorer.decoder = new_embeddings
+
+    def tied_names(self) -> dict[str, str]:
+        bias, own_bias = f"{self.scorer}.bias", f"{self.scorer}.decoder.bias"
+        if not self.config.tie_word_embeddings:  # files may then hold another bias, which the decoder does not add
+            return {bias: own_bias}
+        words = f"{self.base_model_prefix}.embeddings.word_embeddings.weight"
+        return {own_bias: bias, f"{self.scorer}.decoder.weight": words}
+
+    def word_logits(self, rows: Tensor) -> Tensor:
+        """N C -> N V"""
+        return self.lm_scorer(rows)
+
+    def _resize_output(self, size: int, shared: int) -> None:
+        head = self.lm_scorer
+        old = head.decoder
+        bias = torch.cat((head.bias.data[:shared], head.bias.data.new_zeros(size - shared)))
+        head.bias = nn.Parameter(bias, requires_grad=head.bias.requires_grad)
+        head.decoder = Linear(old.in_features, size, device="meta")
+        head.decoder.bias = head.bias
+        if not self.config.tie_word_embeddings:
+            weight = old.weight.data.new_empty(size, old.in_features).normal_(0.0, self.config.initializer_range)
+            weight[:shared] = old.weight.data[:shared]
+            head.decoder.weight = nn.Parameter(weight)
+
+
 class CausalLMHeadModel(LinearLMHeadModel):
     """Which word comes next?"""
 
@@ -286,7 +328,8 @@ class ForMultipleChoice(HeadModel):
         if values is None or values.dim() != (3 if vectors is None else 4):
             raise InputError("multiple choice takes a batch of the shape B choices T")
         choices = values.shape[1]
-        flat = {name: value.flatten(0, 1) for name, value in inputs.items() if name in TEXT and name != "head_mask"}
+        of_tokens = {*TEXT, *self.base_model.extra_inputs} - {"head_mask"}
+        flat = {name: value.flatten(0, 1) for name, value in inputs.items() if name in of_tokens}
         body = self.base_model.encode(**{**inputs, **flat})
         logits = self.text_logits(body).view(-1, choices)  # B choices
         loss = None if labels is None else label_loss(logits, labels)

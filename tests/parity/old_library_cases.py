@@ -1,0 +1,43 @@
+"""Run by the transformers 4 interpreter: many models in one process, each read, called in float64 and saved again.
+
+python old_library_cases.py FOLDER, which holds cases.json and a folder for each case with model and batch.safetensors
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+
+def flatten(name, value):
+    if torch.is_tensor(value):
+        return {name: value.contiguous().clone()}
+    return {k: v for i, each in enumerate(value) for k, v in flatten(f"{name}.{i}", each).items()}
+
+
+def run(case, folder):
+    kind = getattr(transformers, case["kind"])
+    model, info = kind.from_pretrained(folder / "model", output_loading_info=True)
+    assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), (case, info)
+    model.save_pretrained(folder / "saved")
+    model = model.double().eval()
+    batch = load_file(folder / "batch.safetensors")
+    with torch.no_grad():
+        if case["split"]:
+            now, cut = {}, case["split"]
+            first = {"input_ids": batch["input_ids"][:, :cut], "attention_mask": batch["attention_mask"][:, :cut]}
+            now["past_key_values"] = model(**{**batch, **first}, use_cache=True).past_key_values
+            batch["input_ids"] = batch["input_ids"][:, cut:]
+            batch |= now
+        result = model(**batch, **case["flags"])
+    values = {k: v for name, value in result.items() for k, v in flatten(name, value).items()}
+    save_file(values, folder / "out.safetensors")
+
+
+root = Path(sys.argv[1])
+for case in json.loads((root / "cases.json").read_text()):
+    run(case, root / case["name"])
+print(transformers.__version__)

@@ -1,0 +1,210 @@
+"""BERT's relatives beside transformers 4.30.2, live: every class, with losses, head masks, pruning, relative positions,
+caches, either side padded. The reference computes in float64; ours is compared in float64 and in float32.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import glassformer
+
+from ..models.architectures import ARCHITECTURES, tokens
+from .test_transformers4 import PEER
+
+BATCH, LENGTH, WIDTH = 3, 8, 48
+LENGTHS = torch.tensor([8, 5, 3])
+FLAGS = {"output_hidden_states": True, "output_attentions": True}
+TINY = {each.model_type: each.tiny for each in ARCHITECTURES}
+LABEL = {"labels": torch.ones(BATCH).long()}
+LABELS = {
+    "Model": {},
+    "ForMaskedLM": {"labels": tokens(BATCH, LENGTH)},
+    "ForCausalLM": {"labels": tokens(BATCH, LENGTH)},
+    "ForSequenceClassification": LABEL,
+    "ForTokenClassification": {"labels": torch.randint(0, 2, (BATCH, LENGTH))},
+    "ForQuestionAnswering": {"start_positions": torch.tensor([0, 2, 1]), "end_positions": torch.tensor([4, 4, 99])},
+    "ForMultipleChoice": {"labels": torch.tensor([2])},
+}
+DECODER = {"is_decoder": True, "add_cross_attention": True}
+
+
+@dataclass
+class Case:
+    """One model, one call."""
+
+    name: str
+    kind: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, torch.Tensor] = field(default_factory=dict)  # besides ids and mask
+    pruned: dict[int, list[int]] = field(default_factory=dict)
+    left: bool = False
+    split: int = 0  # so many tokens go into a cache first
+    without: tuple[str, ...] = ()  # inputs that are left out
+
+
+def seeded(shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def cases_of(model_type: str, prefix: str, heads: list[str], decodes: bool, relative: bool) -> list[Case]:
+    """What is compared of one architecture."""
+
+    def case(name: str, head: str, **options: Any) -> Case:
+        return Case(f"{model_type}-{name}", prefix + head, **options)
+
+    types = {"token_type_ids": (torch.arange(LENGTH) > 3).long().repeat(BATCH, 1)}
+    heads_of_layers = {"head_mask": seeded((3, 4)).abs().round(decimals=1)}
+    found = [case(head, head, inputs={**LABELS[head], **types}) for head in heads]
+    found += [case(f"{head}-masked", head, inputs=heads_of_layers) for head in ("Model", "ForSequenceClassification")]
+    found += [
+        case("left", "Model", left=True),
+        case("left-tokens", "ForTokenClassification", left=True),
+        case("unmasked", "Model", without=("attention_mask",)),
+        case("embedded", "Model", inputs={"inputs_embeds": seeded((BATCH, LENGTH, WIDTH))}, without=("input_ids",)),
+        case("positions", "Model", inputs={"position_ids": torch.arange(LENGTH).flip(0).repeat(BATCH, 1) + 4}),
+        case("pruned", "ForTokenClassification", pruned={0: [1], 2: [0, 3]}, inputs=LABELS["ForTokenClassification"]),
+        case("relu-chunks", "Model", fields={"hidden_act": "relu", "chunk_size_feed_forward": 2}),
+        case("regression", "ForSequenceClassification", fields={"num_labels": 1}, inputs={"labels": seeded((BATCH,))}),
+        case(
+            "several-labels",
+            "ForSequenceClassification",
+            fields={"num_labels": 4, "problem_type": "multi_label_classification"},
+            inputs={"labels": seeded((BATCH, 4)).round().clamp(0, 1)},
+        ),
+    ]
+    if relative:
+        kinds = ("relative_key", "relative_key_query")
+        found += [case(kind, "Model", fields={"position_embedding_type": kind}) for kind in kinds]
+    if decodes:
+        source = {"encoder_hidden_states": seeded((BATCH, 6, WIDTH))}
+        source["encoder_attention_mask"] = (torch.arange(6) < torch.tensor([[2], [6], [4]])).long()
+        labels = LABELS["ForCausalLM"]
+        found += [
+            case("decoder", "ForCausalLM", fields={"is_decoder": True}, inputs=labels),
+            case("decoder-left", "ForCausalLM", fields={"is_decoder": True}, left=True),
+            case("decoder-body", "Model", fields=DECODER, inputs=source),
+            case("cross", "ForCausalLM", fields=DECODER, inputs={**source, **labels}),
+            case("cross-masked", "ForCausalLM", fields=DECODER, inputs={**source, **heads_of_layers}),
+            case("cached", "ForCausalLM", fields={"is_decoder": True}, split=5),
+            case("cached-cross", "ForCausalLM", fields=DECODER, inputs=source, split=5),
+        ]
+    return found
+
+
+HEADS = [*LABELS]
+CASES = [
+    *cases_of("roberta", "Roberta", HEADS, decodes=True, relative=True),
+    Case("xlm-roberta", "XLMRobertaForMaskedLM", inputs=LABELS["ForMaskedLM"]),
+    Case("camembert", "CamembertForSequenceClassification", inputs=LABELS["ForSequenceClassification"]),
+]
+
+
+def batch_of(case: Case, padding: int) -> dict[str, torch.Tensor]:
+    mask = (torch.arange(LENGTH) < LENGTHS[:, None]).long()
+    mask = mask.flip(1) if case.left else mask
+    ids = torch.where(mask.bool(), tokens(BATCH, LENGTH), padding)
+    batch = {"input_ids": ids, "attention_mask": mask, **case.inputs}
+    for name, value in batch.items():
+        if name == "labels" and value.shape == mask.shape:
+            batch[name] = value.masked_fill(mask == 0, -100)
+    if case.kind.endswith("ForMultipleChoice"):
+        choices = {name: value[None] for name, value in batch.items() if value.shape[:1] == (BATCH,)}
+        batch |= {**choices, "head_mask": None, "labels": LABELS["ForMultipleChoice"]["labels"]}
+    return {name: value for name, value in batch.items() if value is not None and name not in case.without}
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory) -> Path:
+    """The folder of all cases, with what the old library computed: one process for all of them."""
+    if not (PEER / "transformers").is_dir():
+        pytest.skip("transformers 4.30.2 is not in .peers/transformers4 (./test.sh puts it there)")
+    root = tmp_path_factory.mktemp("relatives")
+    for case in CASES:
+        torch.manual_seed(len(case.name))
+        kind = getattr(glassformer, case.kind)
+        model = kind(TINY[kind.config_class.model_type](**case.fields))
+        for parameter in model.parameters():  # biases start at zero, and then nothing is seen of them
+            parameter.data += 0.1 * torch.randn_like(parameter)
+        model.prune_heads(case.pruned)
+        model.save_pretrained(root / case.name / "model")
+        save_file(batch_of(case, model.config.pad_token_id), root / case.name / "batch.safetensors")
+    listed = [{"name": each.name, "kind": each.kind, "split": each.split, "flags": FLAGS} for each in CASES]
+    (root / "cases.json").write_text(json.dumps(listed))
+    run = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("old_library_cases.py")), str(root)],
+        env={**os.environ, "PYTHONPATH": str(PEER)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert run.stdout.split()[-1] == "4.30.2"
+    return root
+
+
+def flatten(name: str, value: Any) -> dict[str, torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return {name: value}
+    return {k: v for i, each in enumerate(value) for k, v in flatten(f"{name}.{i}", each).items()}
+
+
+def call(model: glassformer.PreTrainedModel, case: Case, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    batch = {name: value.to(model.dtype) if value.is_floating_point() else value for name, value in batch.items()}
+    if case.split:
+        ids, mask = batch["input_ids"], batch["attention_mask"]
+        first = {**batch, "input_ids": ids[:, : case.split], "attention_mask": mask[:, : case.split]}
+        batch["past_key_values"] = model(**first, use_cache=True).past_key_values
+        batch["input_ids"] = ids[:, case.split :]
+    return {k: v for name, value in model(**batch, **FLAGS).items() for k, v in flatten(name, value).items()}
+
+
+def real_part(name: str, value: torch.Tensor, seen: torch.Tensor, split: int) -> torch.Tensor:
+    """The part of an output that belongs to real tokens."""
+    if name == "pooler_output":
+        return value[seen[:, 0]]  # the reference pools the first column, and ours the first token
+    if name.startswith(("attentions", "cross_attentions")):
+        return value.transpose(1, 2)[seen[:, split:]]
+    if name.startswith("past_key_values"):
+        return value.transpose(1, 2)[seen] if value.shape[2] == seen.shape[1] else value[0, :, :2]  # of the source
+    per_token = value.dim() > 1 and value.shape[:2] == seen[:, split:].shape
+    return value[seen[:, split:]] if per_token else value
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_outputs_equal_those_of_the_old_library(case, references):
+    folder = references / case.name
+    kind = getattr(glassformer, case.kind)
+    batch, expected = load_file(folder / "batch.safetensors"), load_file(folder / "out.safetensors")
+    mask = (torch.arange(LENGTH) < LENGTHS[:, None]).flip(1) if case.left else torch.arange(LENGTH) < LENGTHS[:, None]
+    if "attention_mask" in case.without:
+        mask = torch.ones_like(mask)
+    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
+        model, info = kind.from_pretrained(folder / "model", dtype=dtype, output_loading_info=True)
+        assert not info["missing_keys"] and not info["unexpected_keys"]
+        found = call(model, case, batch)
+        assert found.keys() == expected.keys()
+        for name, value in found.items():
+            ours, theirs = (real_part(name, each.double(), mask, case.split) for each in (value, expected[name]))
+            torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_the_old_library_saves_is_read_back(case, references):
+    folder, kind = references / case.name, getattr(glassformer, case.kind)
+    ours, again = kind.from_pretrained(folder / "model"), kind.from_pretrained(folder / "saved")
+    assert not again.load_report.initialised and not again.load_report.unused
+    assert again.config.pruned_heads == case.pruned
+    for (name, a), (other, b) in zip(ours.state_dict().items(), again.state_dict().items(), strict=True):
+        assert name == other
+        assert torch.equal(a, b), name
