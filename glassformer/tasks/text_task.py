@@ -93,12 +93,6 @@ class TextTask(TextEncodingMixin, Task):
         elif value is not None and not isinstance(value, str):
             raise InputError(f"{name} must be a text, got {describe(value)}")
 
-    def training_examples(self, row: Any, seed: Sequence[int]) -> list[Example]:
-        examples = super().training_examples(row, seed)
-        if any(example.encoded.truncated for example in examples):
-            self.warn_truncated("text", self.limit)
-        return examples
-
     def collate_inputs(self, examples: Sequence[Example], labels: Mapping[str, Tensor]) -> dict[str, Tensor]:
         token_types = takes(self.model.base_model, "token_type_ids")
         return self.processor.collate([example.encoded for example in examples], token_types=token_types)

@@ -47,7 +47,7 @@ class Batches:
             rows = task.prepare_rows(rows, training)
         if not len(rows):
             raise InputError("there are no rows to train on" if training else "there are no rows to evaluate on")
-        self.task, self.rows = task, rows
+        self.task, self.rows, self.purpose = task, rows, "training" if training else "evaluation"
         self.max_tokens, self.max_rows, self.batches_per_step = max_tokens, max_rows, batches_per_step
         self.seed = seed
         self.epoch, self.step = 0, 0
@@ -63,7 +63,7 @@ class Batches:
         if isinstance(self.rows, Pieces):
             digest.update(self.rows.corpus.ids.tobytes())
             return self.rows.lengths, digest.hexdigest()
-        lengths, empty, processor = [], [], self.task.processor
+        lengths, empty, truncated, processor = [], [], 0, self.task.processor
         for number in range(len(self.rows)):
             examples = self.encode_row(number)
             targets = {name for example in examples for name in example.labels}
@@ -74,9 +74,13 @@ class Batches:
                 problem = InputError(f"it has other target columns than {self.name_row(0)}, of {columns}")
                 raise add_location(problem, self.rows[number], number)
             lengths.append(sum(map(len, examples)))
+            truncated += any(getattr(example.encoded, "truncated", False) for example in examples)
             empty += [number] * any(processor.is_empty(example.encoded) for example in examples)
             digest.update(repr([(processor.content(each.encoded), each.labels) for each in examples]).encode())
             self.encoded.append(examples if self.keeps_encodings else list(map(self.task.compact, examples)))
+        if truncated:  # all ranks encode all rows, and know the same number
+            warning = "%d of %d %s rows were cut to fit the model"
+            self.task.warn_once(f"{self.purpose} rows cut", warning, truncated, len(lengths), self.purpose)
         if empty:
             warning = "%d of %d rows have an empty text, the first of them %s: their label cannot be predicted from it"
             log.warning(warning, len(empty), len(lengths), self.name_row(empty[0]))

@@ -83,11 +83,9 @@ def run_batches(
     """The task's `evaluation_sums` over all batches of all ranks, and the predictions for this rank's rows."""
     sums: dict[str, tuple[float, int]] = {}
     predictions: dict[int, Any] = {}
-    truncated: set[int] = set()
 
     def run(numbers: list[int]) -> tuple[dict[str, tuple[float, int]], dict[int, Any]]:
         batch = batches.collate(numbers).to(task.model.device)
-        truncated.update(each.row for each in batch.examples if getattr(each.encoded, "truncated", False))
         with torch.inference_mode():
             outputs = task.checked_outputs(batch)
             batch_sums = task.evaluation_sums(outputs, batch)
@@ -102,8 +100,6 @@ def run_batches(
             for name, (total, count) in batch_sums.items():
                 before = sums.get(name, (0.0, 0))
                 sums[name] = (before[0] + total, before[1] + count)
-    if truncated:
-        task.warn_once("evaluated truncated", "%d of %d rows were cut to fit the model", len(truncated), len(rows))
     gathered = group.gather(sums)
     names = dict.fromkeys(name for each in gathered for name in each)
     by_rank = {name: [each.get(name, (0.0, 0)) for each in gathered] for name in names}

@@ -177,7 +177,7 @@ def test_words_that_are_new_to_the_model_and_texts_that_are_cut_are_reported(tra
     rows.write_text("".join(json.dumps({"source": text, "target": "一"}) + "\n" for text in ("one", "one " * 70)))
     evaluate = ["evaluate", "translation", str(trained), "--data", str(rows), "--option", "max_new_tokens=2"]
     assert main([*evaluate, "--truncation"]) == 0
-    assert "1 of 2 rows were cut to fit the model" in capsys.readouterr().err
+    assert "1 of 2 evaluation rows were cut to fit the model" in capsys.readouterr().err
 
 
 def test_special_tokens_of_a_file_are_text(trained, tmp_path, capsys, monkeypatch):

@@ -36,7 +36,7 @@ rank, fault = int(os.environ["RANK"]), options.pop("fault", None)
 torch.manual_seed(5 + rank)
 kinds = {"classifier": (ROWS, classifier), "writer": (TEXTS, writer), "tagger": (TAGGED, tagger)}
 rows, make = kinds[options.pop("kind", "classifier")]
-task = make(folder / "vocabulary", **options.pop("model", {}))
+task = make(folder / "vocabulary", **options.pop("model", {})).with_options(**options.pop("task", {}))
 for parameter in task.model.parameters():
     parameter.data += 0.01 * rank  # ranks start with different weights
 trainer = Trainer(task, rows, rows[:5], settings(folder / options.pop("run"), **options))
@@ -135,6 +135,19 @@ def test_all_ranks_name_the_rows_that_one_of_them_read(tmp_path):
     errors = [process.communicate(timeout=300)[1] for process in started]
     assert [process.returncode for process in started] == [1, 1]
     assert all("the loss is nan, and the weights were not changed. It comes from row 7\n" in each for each in errors)
+
+
+def test_every_rank_knows_how_many_rows_were_cut(tmp_path):
+    """Rows of four tokens and more: with [CLS] and [SEP] they are longer than five."""
+    started = start(tmp_path, run="run", max_steps=1, task={"truncation": True, "max_length": 5})
+    errors = [process.communicate(timeout=300)[1] for process in started]
+    words = [len(row["text"].split()) for row in ROWS]
+    trained, evaluated = sum(count > 3 for count in words), sum(count > 3 for count in words[:5])
+    for each in errors:
+        assert [line for line in each.splitlines() if "cut" in line] == [
+            f"{trained} of 10 training rows were cut to fit the model",
+            f"{evaluated} of 5 evaluation rows were cut to fit the model",
+        ]
 
 
 def stored_writer(folder: Path) -> dict[str, torch.Tensor]:

@@ -6,6 +6,8 @@ import pytest
 
 from glassformer import Trainer, TrainSettings
 
+from glassformer.train.evaluation import evaluate
+
 from .small import MASKED, ROWS, classifier, filler
 
 
@@ -21,3 +23,15 @@ def test_rows_are_encoded_once_and_evaluation_runs_the_model_once(tmp_path, monk
     task.model.base_model.embeddings.register_forward_hook(lambda *_: passes.append(1))
     trainer.evaluate()
     assert len(passes) == trainer.eval_batches.count_steps(1)
+
+
+def test_rows_that_are_cut_are_reported_once_for_training_and_once_for_evaluation(tmp_path, caplog):
+    task = classifier(tmp_path).with_options(truncation=True, max_length=5)
+    settings = TrainSettings(output_dir=str(tmp_path / "run"), num_train_epochs=2, report=False)
+    long = [number for number, row in enumerate(ROWS) if len(row["text"].split()) > 3]
+    Trainer(task, ROWS, ROWS[:5], settings).train()  # which evaluates after each epoch
+    evaluate(task, ROWS[:5])
+    assert [record.getMessage() for record in caplog.records if "cut" in record.getMessage()] == [
+        f"{len(long)} of 10 training rows were cut to fit the model",
+        f"{sum(number < 5 for number in long)} of 5 evaluation rows were cut to fit the model",
+    ]

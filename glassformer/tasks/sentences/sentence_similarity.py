@@ -15,7 +15,6 @@ from ...models.base.pretrained_model import PreTrainedModel
 from ...nn.contrastive_loss import ranking_loss, same_texts, summed_cosine_loss, triplet_loss
 from ...text.base.encoding_options import check_choice
 from ...text.base.text_inputs import describe
-from ...text.encoding import EncodedRow as Encoded
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example, examples_per_row
 from ..inputs import Columns, Row
@@ -98,12 +97,6 @@ class SentenceSimilarity(EmbeddingTask):
         if name != "text_pair":
             super().check_column(name, value)
 
-    def encode_prompted(self, texts: list[str]) -> list[Encoded]:
-        examples = super().encode_prompted(texts)
-        if any(each.truncated for each in examples):
-            self.warn_truncated("text", self.limit)
-        return examples
-
     def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
         return [self.encode(row) for row in rows]  # a row has several texts, and not one as in EmbeddingTask
 
@@ -158,6 +151,11 @@ class SentenceSimilarity(EmbeddingTask):
     # --- tensors to answers ------------------------------------------------------------------------------------
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> float | list[float]:
+        if any(example.encoded.truncated for example in examples):
+            self.warn_truncated("text", self.limit)
+        return self.similarities(row, outputs)
+
+    def similarities(self, row: Row, outputs: Sequence[Tensor]) -> float | list[float]:
         measure = self.options.similarity or self.encoder.similarity_fn_name
         scores = similarity_matrix(outputs[0], torch.stack(list(outputs[1:])), measure)[0].tolist()
         return scores[0] if isinstance(row["text_pair"], str) else scores
@@ -187,7 +185,7 @@ class SentenceSimilarity(EmbeddingTask):
         return ("spearman", "pearson")
 
     def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> float:
-        answer = self.answer(row, examples, outputs)
+        answer = self.similarities(row, outputs)
         return answer if isinstance(answer, float) else answer[0]
 
     def reference(self, row: Row) -> float:

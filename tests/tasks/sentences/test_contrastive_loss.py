@@ -133,11 +133,10 @@ def test_what_a_row_means_is_not_guessed(folder, caplog):
         assert len(task.encode(task.read(several))) == 3  # to be compared, after training
         with pytest.raises(InputError, match="row 1: it has other target columns than row 0, of score, neg"):
             Trainer(task, [TRIPLETS[0], {**PAIRS[1], "score": 0.5}], None, how)
-    assert "is truncated" not in caplog.text
-    task_of(folder, objective="ranking", truncation=True).training_examples(
-        {**PAIRS[0], "negative": "music " * 90}, (0,)
-    )
-    assert "a text is longer than 40 tokens and is truncated" in caplog.text
+    assert "were cut" not in caplog.text
+    task, long = task_of(folder, objective="ranking", truncation=True), {**PAIRS[0], "negative": "music " * 90}
+    Trainer(task, [long, {**PAIRS[1], "negative": "so good"}], None, how)
+    assert "1 of 2 training rows were cut to fit the model" in caplog.text
 
 
 def test_a_score_that_is_no_number_is_reported(folder):
