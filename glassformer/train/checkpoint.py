@@ -4,7 +4,7 @@
       config.json, model.safetensors, tokenizer files    what from_pretrained reads
       training_state.safetensors                         the optimizer's state
       training_state.json                                all other state: data position, random states, settings
-      interrupted                                        marks one saved by a signal, removed when there is a newer one
+      unscheduled                                        marks one saved by a signal or the clock, until the next one
 
 A folder is complete on disk before it gets its name.
 """
@@ -17,6 +17,7 @@ import logging
 import os
 import re
 import secrets
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +48,7 @@ from .sharding import copy_weights, full_tensor, match_sharding
 log = logging.getLogger("glassformer")
 
 NAME = re.compile(r"checkpoint-(\d+)")
-VALUES, TENSORS, INTERRUPTED = "training_state.json", "training_state.safetensors", "interrupted"
+VALUES, TENSORS, UNSCHEDULED = "training_state.json", "training_state.safetensors", "unscheduled"
 FORMAT = 1
 REQUIRED = (*vars(Progress()), "data", "scaler", "random", "task", "settings", "metrics")  # in VALUES
 
@@ -63,19 +64,32 @@ def checkpoints_in(folder: Path) -> dict[int, Path]:
     return {step: steps[step] for step in sorted(steps) if (steps[step] / VALUES).exists()}
 
 
-def refuse_used_folder(folder: Path, resume: bool) -> None:
-    """Raise if the folder of a run contains files that it must not overwrite."""
+def refuse_used_folder(folder: Path, resume: bool, command: str | None = None) -> None:
+    """Raise if the folder of a run contains files that it must not overwrite; `command` is the one that was given."""
     existing = checkpoints_in(folder)
     if existing and not resume:
         raise InputError(
-            f"{folder} holds checkpoints of a run, the last of step {max(existing)}; resume it, "
-            "or name another output_dir"
+            f"{folder} holds checkpoints of a run, the last of step {max(existing)}; " + ways_out(folder, command)
         )
     if folder.exists() and not folder.is_dir():
         raise InputError(f"output_dir {folder} is a file; name a folder")
     model = next((name for name in (*ENTRIES, ADAPTER) if (folder / name).exists()), None)
     if model is not None and not existing:
         raise InputError(f"{folder} holds a model, {model}, which the run would overwrite; name another output_dir")
+
+
+def require_best(folder: Path, step: int, resumed: Path) -> None:
+    """Raise if the best checkpoint so far is not in the folder of a run that resumes from another one."""
+    name = f"checkpoint-{step}"
+    if not (folder / name).exists():
+        raise InputError(f"{name}, the best so far, is not in {folder}: copy it from {resumed.parent}")
+
+
+def ways_out(folder: Path, command: str | None) -> str:
+    """What can be done about a folder that holds a run."""
+    if command is None:
+        return "train(resume=True) resumes it, and another output_dir starts a new one"
+    return f"to resume it: {command} --resume; to replace it: rm -r {shlex.quote(str(folder))} && {command}"
 
 
 @contextlib.contextmanager
@@ -113,7 +127,7 @@ def write_checkpoint(
     model: nn.Module,
     tensors: dict[str, Tensor],
     values: dict[str, Any],
-    interrupted: bool,
+    unscheduled: bool,
 ) -> Path:
     """Write checkpoint-STEP; whatever happens, it exists completely or not at all, and older ones are untouched."""
     final = folder / f"checkpoint-{step}"
@@ -123,8 +137,8 @@ def write_checkpoint(
         write_model(make_folder(temporary), task, model)
         write_safetensors(temporary / TENSORS, tensors)
         write_atomically(temporary / VALUES, json.dumps({"format": FORMAT, **values}))
-        if interrupted:
-            write_atomically(temporary / INTERRUPTED, "")
+        if unscheduled:
+            write_atomically(temporary / UNSCHEDULED, "")
         if final.exists():
             os.replace(final, replaced)
         os.replace(temporary, final)
@@ -157,8 +171,8 @@ def remove_old_checkpoints(folder: Path, now: int, keep: int | None, best: int |
     that was resumed at an earlier step.
     """
     existing = checkpoints_in(folder)
-    obsolete = [step for step in existing if step > now or (step < now and (existing[step] / INTERRUPTED).exists())]
-    steps = [step for step in existing if step not in (*obsolete, best) and not (existing[step] / INTERRUPTED).exists()]
+    obsolete = [step for step in existing if step > now or (step < now and (existing[step] / UNSCHEDULED).exists())]
+    steps = [step for step in existing if step not in (*obsolete, best) and not (existing[step] / UNSCHEDULED).exists()]
     for step in [*obsolete, *steps[: -keep if keep else 0]]:
         discard(existing[step])
 

@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -90,6 +90,15 @@ def make_schedule(settings: TrainSettings, optimizer: torch.optim.Optimizer, tot
         message = "the warm-up has %d steps and the run has %d: the learning rate never reaches %g"
         log.warning(message, warmup, total, settings.learning_rate)
     return get_scheduler(settings.lr_scheduler_type, optimizer, warmup, total, extra)
+
+
+def warn_changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Warn about settings of a run that are not those of the checkpoint it resumes from."""
+    ignored = ("output_dir", "save_minutes")
+    changed = [name for name in now if name not in ignored and name in before and before[name] != now[name]]
+    if changed:
+        changes = ", ".join(f"{name} {now[name]!r} (was {before[name]!r})" for name in changed)
+        log.warning("resuming with other settings than before: %s", changes)
 
 
 def go_to_step(schedule: LambdaLR, step: int) -> None:

@@ -22,6 +22,7 @@ from ..tasks.objectives import Objective, combine_objectives
 from ..tasks.task import Task
 from .distributed import SINGLE_PROCESS, ProcessGroup, lost_rank_errors
 
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 MAX_SHOWN_ROWS = 8
 MIN_SCALE = 1e-4  # of fp16: an overflow at a smaller scale is not caused by the scale
 OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory", re.IGNORECASE)  # in torch's messages

@@ -70,6 +70,7 @@ class TrainSettings:
     logging_steps: int = 10
     eval_steps: int | None = None  # None: after each epoch
     save_steps: int | None = None  # None: after each epoch
+    save_minutes: float | None = 10.0  # also after so many minutes, even within an epoch, until the next one; None: not
     save_total_limit: int | None = 2  # the number of checkpoints to keep, beside the best; None: all
     metric_for_best_model: str | None = None  # None: the task's first metric, else the loss
     early_stopping_patience: int | None = None  # evaluations without an improvement
@@ -107,8 +108,9 @@ class TrainSettings:
             ("rank_timeout", 0.0, math.inf),
         ):
             check_range(name, getattr(self, name), low, high)
-        if self.max_grad_norm is not None:
-            check_range("max_grad_norm", self.max_grad_norm, 0.0, math.inf)
+        for name in ("max_grad_norm", "save_minutes"):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), 0.0, math.inf)
         for name in (
             "class_weights",
             "fully_shard",

@@ -40,16 +40,15 @@ from .setup import (
     freeze_parts,
     go_to_step,
     make_schedule,
+    warn_changed_settings,
     with_label_smoothing,
 )
 from .sharding import Sharded
-from .step import StepResult, step_errors, take_step
+from .step import PRECISIONS, StepResult, step_errors, take_step
 from .streamed_batches import StreamedBatches
 from .train_settings import TrainSettings
 
 log = logging.getLogger("glassformer")
-
-PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Trainer:
@@ -114,7 +113,8 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "fp16")
         self.progress = Progress()
         self.metrics: dict[str, float] = {}
-        self.interrupted = False  # by a signal, before the evaluation and checkpoint that were due
+        self.unscheduled = False  # the last checkpoint: saved by a signal or the clock, before what is due was done
+        self.saved_at = time.monotonic()
 
     @property
     def budget(self) -> dict[str, Any]:
@@ -176,10 +176,10 @@ class Trainer:
         self.log.resume_from(self.progress.step)
         stopped_by = "early stopping" if self.should_stop_early and self.progress.step < self.total else None
         self.model.train()
+        self.saved_at = time.monotonic()
         try:
             with catch_signals() as caught:
-                if self.interrupted:
-                    self.interrupted = False
+                if self.unscheduled:
                     stopped_by = self.evaluate_and_save_if_due(caught)
                 while self.progress.step < self.total and stopped_by is None:
                     began = time.monotonic()
@@ -241,10 +241,10 @@ class Trainer:
         A signal does not wait for an evaluation: what was due is done when the run is resumed.
         """
         step, settings = self.progress.step, self.settings
-        signal = next((name for names in self.process_group.gather(list(caught)) for name in names), None)
+        by_rank = self.process_group.gather((list(caught), self.is_clock_due))
+        signal = next((name for names, _ in by_rank for name in names), None)
         if signal is not None:
-            self.interrupted = True
-            self.save()
+            self.save(unscheduled=True)
             return signal
         at_end = step == self.total
 
@@ -252,12 +252,21 @@ class Trainer:
             return at_end or (self.batches.at_epoch_end if every is None else step % every == 0)
 
         improved = stops_early = False
-        if self.eval_rows and due(settings.eval_steps):
+        evaluates = bool(self.eval_rows) and due(settings.eval_steps)
+        if evaluates:
             improved = self.evaluate_and_log()
             stops_early = self.should_stop_early
         if improved or stops_early or due(settings.save_steps):
             self.save()
+        elif by_rank[0][1] and not evaluates:  # an evaluation is not repeated by a run that resumes here
+            self.save(unscheduled=True)
         return "early stopping" if stops_early and not at_end else None
+
+    @property
+    def is_clock_due(self) -> bool:
+        """Whether so much time has passed since the last checkpoint that another one is saved by the clock."""
+        minutes = self.settings.save_minutes
+        return minutes is not None and time.monotonic() - self.saved_at >= 60 * minutes
 
     @property
     def should_stop_early(self) -> bool:
@@ -341,7 +350,7 @@ class Trainer:
         options = {name: value for name, value in vars(self.task.options).items() if not callable(value)}
         return {**self.settings.to_dict(), **{f"options.{name}": str(value) for name, value in options.items()}}
 
-    def save(self) -> None:
+    def save(self, unscheduled: bool = False) -> None:
         """Write a checkpoint of the current state, and remove old ones beyond the limit."""
         progress = self.progress
         values = {
@@ -359,22 +368,19 @@ class Trainer:
             tensors = checkpoint.optimizer_tensors(self.optimizer)
 
         def write() -> None:
-            checkpoint.write_checkpoint(self.folder, progress.step, self.task, model, tensors, values, self.interrupted)
+            checkpoint.write_checkpoint(self.folder, progress.step, self.task, model, tensors, values, unscheduled)
             best = None if progress.best is None else progress.best["step"]
             checkpoint.remove_old_checkpoints(self.folder, progress.step, self.settings.save_total_limit, best)
 
         self.process_group.run_on_main(write)
+        self.saved_at, self.unscheduled = time.monotonic(), unscheduled
 
     def load(self, folder: Path) -> None:
         """Restore the state of a checkpoint."""
         tensors, values = checkpoint.read_checkpoint(folder)
         if values["task"] != self.task.name:
             raise InputError(f"{folder} was training {values['task']}, and this is {self.task.name}")
-        before, now = values["settings"], self.all_settings
-        changed = [name for name in now if name != "output_dir" and name in before and before[name] != now[name]]
-        if changed:
-            changes = ", ".join(f"{name} {now[name]!r} (was {before[name]!r})" for name in changed)
-            log.warning("resuming with other settings than before: %s", changes)
+        warn_changed_settings(values["settings"], self.all_settings)
         self.batches.load_state_dict(values["data"])
         checkpoint.load_model(folder, self.task)
         checkpoint.load_optimizer(self.optimizer, tensors)
@@ -384,11 +390,9 @@ class Trainer:
         go_to_step(self.schedule, self.progress.step)
         best = self.progress.best
         if self.settings.load_best_model_at_end and best is not None:
-            name = f"checkpoint-{best['step']}"
-            if not (self.folder / name).exists():
-                raise InputError(f"{name}, the best so far, is not in {self.folder}: copy it from {folder.parent}")
+            checkpoint.require_best(self.folder, best["step"], folder)
         self.metrics = values["metrics"]
-        self.interrupted = (folder / checkpoint.INTERRUPTED).exists()
+        self.unscheduled = (folder / checkpoint.UNSCHEDULED).exists()
         if self.process_group.rank < len(values["random"]):
             load_random_state(values["random"][self.process_group.rank])
         if len(values["random"]) != self.process_group.size:

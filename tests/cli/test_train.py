@@ -85,7 +85,10 @@ def test_a_recipe_with_fields_of_the_command_line(here, capsys):
 def test_resuming(here, capsys):
     assert run(capsys, "train", "recipe.toml", "--max-steps=2", "--lr-scheduler-type=constant")[0] == 0
     code, _, err = run(capsys, "train", "recipe.toml")
-    assert code == 1 and "holds checkpoints of a run, the last of step 2; resume it" in err
+    assert (
+        code == 1
+        and "holds checkpoints of a run, the last of step 2; to resume it: glass train recipe.toml --resume" in err
+    )
     code, out, err = run(capsys, "train", "recipe.toml", "--lr-scheduler-type=constant", "--resume")
     assert code == 0 and "trained 4 steps" in out, err
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from glassformer import Trainer, TrainSettings
-
 from glassformer.train.evaluation import evaluate
 
 from .small import MASKED, ROWS, classifier, filler

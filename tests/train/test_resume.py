@@ -387,6 +387,56 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(tmp_path, monkeypatch
     assert list(checkpoint.checkpoints_in(tmp_path / "run")) == list(checkpoint.checkpoints_in(tmp_path / "whole"))
 
 
+class PowerCut(Exception):
+    pass
+
+
+@pytest.mark.parametrize("every_step", [False, True], ids=["one", "each"])
+@pytest.mark.parametrize("at, buffer, end", [(4, None, BEST), (6, None, BEST), (3, 4, BEST), (5, None, MEAN)])
+def test_a_checkpoint_by_the_clock_resumes_bit_for_bit(tmp_path, monkeypatch, at, buffer, end, every_step):
+    """It is saved between those that are due, within an epoch, and leaves no trace at the end of the run."""
+    monkeypatch.setattr(Trainer, "evaluate", lambda self: {"loss": abs(self.progress.step - 4), "accuracy": 0.5})
+    options = {"max_steps": 6, "save_steps": 3, "eval_steps": 2, "save_total_limit": 3, "metric_for_best_model": "loss"}
+    if end is MEAN:
+        options["save_steps"] = 2
+
+    def trainer(name: str, **others) -> Trainer:
+        values = {**options, **end, "logging_steps": 4, **others}
+        how = settings(tmp_path / name, gradient_accumulation_steps=1, tokens_per_batch=64, **values)
+        return Trainer(classifier(tmp_path / "vocabulary"), ROWS, ROWS[:3], how, buffer=buffer)
+
+    whole, again = trainer("whole", save_minutes=None), trainer("run")
+    broken = trainer("run", save_minutes=1e-9 if every_step else 10)
+    right = whole.train()
+    learn = broken.train_step
+
+    def cut_off(rows):
+        if broken.progress.step + 1 == at and not every_step:
+            broken.saved_at -= 600.0  # ten minutes ago
+        if broken.progress.step == at:
+            raise PowerCut
+        return learn(rows)
+
+    broken.train_step = cut_off
+    if at < 6:
+        with pytest.raises(PowerCut):
+            broken.train()
+    else:
+        broken.train()
+    newest = list(checkpoint.checkpoints_in(tmp_path / "run"))[-1]
+    assert newest == at or at % 2 == 0  # after an evaluation the clock waits for the next step
+    result = again.train(resume=True)
+    assert (result.best, result.metrics) == (right.best, right.metrics)
+    assert again.progress.waited == whole.progress.waited
+    assert same(weights(again.task), weights(whole.task))
+    assert list(checkpoint.checkpoints_in(tmp_path / "run")) == list(checkpoint.checkpoints_in(tmp_path / "whole"))
+    logs = [read_log(tmp_path / name / "log.jsonl") for name in ("run", "whole")]
+    for lines in logs:
+        for line in lines:
+            line.pop("tokens_per_second", None)
+    assert logs[0] == logs[1]
+
+
 def test_a_run_with_an_adapter_resumes_bit_for_bit(tmp_path):
     def trainer(name: str) -> Trainer:
         task = classifier(tmp_path / "vocabulary", seed=5)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,19 +72,38 @@ def train(
 
     from ...train.checkpoint import refuse_used_folder
     from ...train.recipes.build_trainer import build_trainer
+    from ...train.reporting.run_summary import describe_run
 
-    refuse_used_folder(Path(recipe.train.output_dir), resume)  # before rows and weights are read
+    command = command_line(what, set)
+    refuse_used_folder(Path(recipe.train.output_dir), resume, command)  # before rows and weights are read
     trainer = build_trainer(recipe)
+    if trainer.process_group.is_main:
+        print(describe_run(trainer, recipe), file=sys.stderr)
     result = trainer.train(resume=resume)
     if not trainer.process_group.is_main:
         return STOPPED.get(result.stopped_by or "", 0)
     if json:
         print_json(vars(result))
     elif result.stopped_by in STOPPED:
-        print(f"stopped by {result.stopped_by} at step {result.step:,} of {result.total_steps:,}; --resume continues")
+        print(f"stopped by {result.stopped_by} at step {result.step:,} of {result.total_steps:,}")
+        print(f"to resume: {command} --resume")
     else:
         print_summary(result, recipe.train.output_dir)
     return STOPPED.get(result.stopped_by or "", 0)
+
+
+def command_line(what: str, fields: Sequence[str]) -> str:
+    """The command that starts this run, as it is typed.
+
+    >>> command_line("ner", ["model=m", "data=my rows.conll"])
+    "glass train ner --model=m '--data=my rows.conll'"
+    """
+    size, on_this_machine = (os.environ.get(name, "1") for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    launcher = ["glass"]
+    if size != "1":  # the options for several machines are torchrun's own
+        nodes = [] if size == on_this_machine else ["..."]
+        launcher = ["torchrun", "--nproc-per-node", on_this_machine, *nodes, "-m", "glassformer.cli.main"]
+    return shlex.join([*launcher, "train", what, *(f"--{field}" for field in fields)])
 
 
 def print_summary(result: TrainResult, folder: str) -> None:

@@ -27,6 +27,7 @@ from ...text.tokenizer import PreTrainedTokenizer
 from ...text.training.new_tokenizer import train_tokenizer
 from ..randomness import set_seed
 from ..trainer import Trainer
+from .model_sizes import BYTES_PER_TOKEN, count_bytes, fields_for, gives_shape, size_for
 from .recipe import NEW, DataSettings, Recipe, is_new
 
 LABEL_COLUMNS = {
@@ -46,6 +47,8 @@ def build_trainer(recipe: Recipe) -> Trainer:
     rows, eval_rows = sample_rows(rows, recipe.data.limit), sample_rows(eval_rows, recipe.data.eval_limit)
     set_seed(recipe.train.seed)  # newly initialised weights are reproducible
     tokenizer, target = tokenizers(recipe, kind, rows)
+    if is_new(recipe.model):
+        config = {**shape_for(recipe, kind, rows), **config}
     if recipe.from_scratch or is_new(recipe.model):
         task = new_task(kind, recipe, tokenizer, target, config)
     else:
@@ -73,7 +76,9 @@ def check_recipe(recipe: Recipe) -> None:
     if data.columns and labels is not None and labels not in data.columns:
         raise ConfigError(f"data.columns must name all columns that are read, and {labels}, the target, is missing")
     if is_new(recipe.model):
-        shape = auto.AutoConfig.for_model(new_architecture(recipe.model, kind), **recipe.config)
+        architecture = new_architecture(recipe.model, kind)
+        fields = fields_for(architecture, recipe.size, recipe.config)
+        shape = auto.AutoConfig.for_model(architecture, **fields, **recipe.config)
     elif recipe.from_scratch:
         shape = auto.AutoConfig.from_pretrained(recipe.model, **recipe.config)
     else:
@@ -201,6 +206,16 @@ def new_task(
 def new_architecture(model: str, kind: type[TextTask]) -> str:
     """The architecture that new:NAME means for a task."""
     return architecture_for(model.removeprefix(NEW), kind.head)
+
+
+def shape_for(recipe: Recipe, kind: type[TextTask], rows: Iterable[Any]) -> dict[str, int]:
+    """The shape of a new model: that of its size, or of the size that fits the rows if [config] gives no shape."""
+    architecture, size = new_architecture(recipe.model, kind), recipe.size
+    if size is None and not gives_shape(architecture, recipe.config):
+        train = recipe.train
+        tokens = (train.max_steps or 0) * train.gradient_accumulation_steps * train.tokens_per_batch
+        size = size_for(tokens * BYTES_PER_TOKEN if recipe.data.streaming else count_bytes(rows))
+    return fields_for(architecture, size, recipe.config)
 
 
 def new_labels(recipe: Recipe, rows: Iterable[Any]) -> dict[str, Any]:

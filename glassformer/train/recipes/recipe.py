@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ..distill import DistillSettings
 
 NEW = "new:"
+SIZES = ("tiny", "mini", "small", "base")  # see model_sizes.py
 NEW_TOKENIZERS = ("new:wordpiece", "new:bpe", "new:characters", "new:words")
 NEW_TOKENIZER_OF = {
     "BertTokenizer": "new:wordpiece",
@@ -102,6 +103,7 @@ class Recipe:
     train: TrainSettings
     tokenizer: str | None = None  # None: the model's own; of a new model, a new one of its usual kind
     target_tokenizer: str | None = None  # for generated texts; None: the same
+    size: str | None = None  # of a new model: tiny, mini, small or base; None: the one that fits the data
     from_scratch: bool = False  # the shape of `model` with newly initialised weights
     vocabulary: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
@@ -195,6 +197,9 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     require_text("train.output_dir", sections["train"].get("output_dir"), "the folder to write", where)
     for name in ("train", "eval"):
         check_source(name, sections["data"].get(name), where)
+    check_choice("size", values.get("size"), (None, *SIZES))
+    if values.get("size") is not None and not is_new(model):
+        raise ConfigError(f"{where}: size is for a new model such as new:bert, and {model} has its own")
     check_choice("from_scratch", values.get("from_scratch", False), (True, False))
     if (values.get("from_scratch") or is_new(model)) and "lora" in values:
         option = model if is_new(model) else "from_scratch"
@@ -219,6 +224,7 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         model=model,
         tokenizer=tokenizer,
         target_tokenizer=values.get("target_tokenizer"),
+        size=values.get("size"),
         from_scratch=values.get("from_scratch", False),
         vocabulary=dict(sections["vocabulary"]),
         data=data,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..step import StepResult
 
 LOG = "log.jsonl"
+PRINTED_NAMES = {"padding": "padding skipped"}  # of what the file calls otherwise
 
 
 class RunLog:
@@ -71,8 +72,8 @@ class RunLog:
         self.tokens += result.tokens
         self.last_step = time.monotonic()
         if self.bar is not None:
-            text = f"loss {result.loss:.4f}, rate {rate:.2g}, {self.speed:,.0f} tokens/s, {result.padding:.0%} padding"
-            self.bar.update(step, text)
+            speed = f"{self.speed:,.0f} tokens/s, {result.padding:.0%} padding skipped"
+            self.bar.update(step, f"loss {result.loss:.4f}, rate {rate:.2g}, {speed}")
 
     @property
     def speed(self) -> float:
@@ -98,7 +99,8 @@ class RunLog:
     def format_line(self, line: Mapping[str, Any]) -> str:
         step = line["step"]
         parts = [f"step {step:,} of {self.total:,}"]
-        parts += [f"{name} {format_value(value)}" for name, value in line.items() if name not in ("step", "time")]
+        named = {PRINTED_NAMES.get(name, name): value for name, value in line.items() if name not in ("step", "time")}
+        parts += [f"{name} {format_value(value)}" for name, value in named.items()]
         if "tokens_per_second" in line and step > self.first:
             left = (time.monotonic() - self.began) / (step - self.first) * (self.total - step)
             parts.append(f"{duration(left)} left")
@@ -129,7 +131,8 @@ class Bar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        left = (TimeRemainingColumn(), TextColumn("left"))
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps,"), *left)
         self.bar = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
         self.bar.start()
         self.bar_id = self.bar.add_task("training", total=total)
