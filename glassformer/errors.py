@@ -112,6 +112,21 @@ class HubError(GlassformerError, OSError):
     """A name that no folder, cache or mirror can answer."""
 
 
+def shown(value: object, length: int = 80) -> str:
+    """A value as one short printable line, whatever it holds.
+
+    >>> shown("x" * 100, 8)
+    "'xxxxxxx..."
+    """
+    try:
+        text = repr(value[: length + 1] if isinstance(value, str | bytes) else value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists
+        text = f"a very large {type(value).__name__}"
+    text = " ".join(text.split())
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return text if len(text) <= length else text[:length] + "..."
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint such as ``, did you mean 'padding'?``, or nothing when no valid name is close."""
     close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)

@@ -1,18 +1,14 @@
-"""Fields of a configuration: dataclass fields, each with the check that a value must pass.
-
-A check takes the field's name and value and returns the value to store, or raises ConfigError.
-"""
+"""Fields of a configuration: dataclass fields, each with the check that a value must pass."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import field
 from typing import Any
 
-from ..errors import ConfigError
-
-Check = Callable[[str, Any], Any]
+from ..errors import ConfigError, shown
+from ..json_fields import Check, is_boolean, is_integer, is_number
 
 
 def checked(default: Any, check: Check) -> Any:
@@ -36,39 +32,18 @@ def accepts_none(spec: dataclasses.Field) -> bool:
 
 def integer(default: int | None, low: int = 1, high: int = 2**31 - 1, optional: bool = False) -> Any:
     """An integer between `low` and `high`."""
-
-    def check(name: str, value: Any) -> int | None:
-        if value is None and optional:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ConfigError(f"{name} must be an integer from {low} to {high}, got {value!r}")
-        return value
-
-    return checked(default, check)
+    return checked(default, is_integer(low, high, optional))
 
 
 def number(default: float | None, low: float, high: float, optional: bool = False) -> Any:
     """A number between `low` and `high`."""
 
-    def check(name: str, value: Any) -> float | None:
-        if value is None and optional:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-            raise ConfigError(f"{name} must be a number from {low} to {high}, got {value!r}")
-        return value
-
-    return checked(default, check)
+    return checked(default, is_number(low, high, optional))
 
 
 def boolean(default: bool) -> Any:
     """True or False."""
-
-    def check(name: str, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise ConfigError(f"{name} must be true or false, got {value!r}")
-        return value
-
-    return checked(default, check)
+    return checked(default, is_boolean)
 
 
 def choice(default: str | None, accepted: Collection[str | None]) -> Any:
@@ -77,7 +52,7 @@ def choice(default: str | None, accepted: Collection[str | None]) -> Any:
     def check(name: str, value: Any) -> str | None:
         if not isinstance(value, (str, type(None))) or value not in accepted:
             words = ", ".join(str(word) for word in accepted)
-            raise ConfigError(f"{name} must be one of {words}; got {value!r}")
+            raise ConfigError(f"{name} must be one of {words}; got {shown(value)}")
         return value
 
     return checked(default, check)
@@ -88,7 +63,7 @@ def typed(default: Any, types: type | tuple[type, ...]) -> Any:
 
     def check(name: str, value: Any) -> Any:
         if value is not None and not isinstance(value, types):
-            raise ConfigError(f"{name} cannot be {value!r}")
+            raise ConfigError(f"{name} cannot be {shown(value)}")
         return value
 
     return checked(default, check)
@@ -100,7 +75,7 @@ def check_labels(name: str, value: Any) -> dict[int, str] | None:
     try:
         return {int(key): str(label) for key, label in value.items()}
     except (AttributeError, TypeError, ValueError):
-        raise ConfigError(f"{name} must map integers to names, got {value!r}") from None
+        raise ConfigError(f"{name} must map integers to names, got {shown(value)}") from None
 
 
 def check_label_ids(name: str, value: Any) -> dict[str, int] | None:
@@ -109,7 +84,7 @@ def check_label_ids(name: str, value: Any) -> dict[str, int] | None:
     try:
         return {str(label): int(key) for label, key in value.items()}
     except (AttributeError, TypeError, ValueError):
-        raise ConfigError(f"{name} must map names to integers, got {value!r}") from None
+        raise ConfigError(f"{name} must map names to integers, got {shown(value)}") from None
 
 
 def check_crf(name: str, value: Any) -> str | None:
@@ -117,7 +92,7 @@ def check_crf(name: str, value: Any) -> str | None:
     if value is None or isinstance(value, bool):
         return "constrained" if value else None
     if value not in ("constrained", "unconstrained"):
-        raise ConfigError(f"{name} must be true, false, 'constrained' or 'unconstrained', got {value!r}")
+        raise ConfigError(f"{name} must be true, false, 'constrained' or 'unconstrained', got {shown(value)}")
     return value
 
 
@@ -125,4 +100,4 @@ def check_pruned_heads(name: str, value: Any) -> dict[int, list[int]]:
     try:
         return {int(layer): sorted({int(head) for head in heads}) for layer, heads in (value or {}).items()}
     except (AttributeError, TypeError, ValueError):
-        raise ConfigError(f"{name} must map layers to lists of heads, got {value!r}") from None
+        raise ConfigError(f"{name} must map layers to lists of heads, got {shown(value)}") from None

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TokenizerError, refuse_unknown
+from ..json_fields import JsonFields, is_string
 from ..registry import ARCHITECTURES, TOKENIZERS, import_class
-from .base.tokenizer_files import ADDED, CONFIG, ENGINE, HUB, SPECIAL, find, read_json
+from .base.tokenizer_files import ADDED, CONFIG, ENGINE, HUB, SPECIAL, find, read_fields, read_json
 from .bert_tokenizer import BertTokenizer
 from .bpe.bpe_tokenizer import BpeTokenizer
 from .gpt2_tokenizer import GPT2Tokenizer
@@ -109,7 +110,7 @@ def class_of(path: Path) -> type[PreTrainedTokenizer]:
         if kind is not None:
             return kind
         if (path / ENGINE).is_file():
-            named = (read_json(path / ENGINE).get("model") or {}).get("type")
+            named = read_fields(path / ENGINE).section("model").read("type", is_string)
             raise TokenizerError(f"{path / ENGINE} is a {named} tokenizer, not supported yet{known}")
         if model_type is not None:
             raise TokenizerError(f"{path}: the tokenizer of a {model_type!r} model is not supported yet{known}")
@@ -121,7 +122,7 @@ def class_of(path: Path) -> type[PreTrainedTokenizer]:
 def class_of_files(folder: Path, only: str | None = None) -> type[PreTrainedTokenizer] | None:
     """The class whose files a folder has, judged by their contents; None if these do not decide it."""
     if only in (None, ENGINE) and (folder / ENGINE).is_file():
-        kind = class_of_engine(read_json(folder / ENGINE))
+        kind = class_of_engine(read_fields(folder / ENGINE))
         if kind is not None:
             return kind
     if only in (None, "vocab.txt") and (folder / "vocab.txt").is_file():
@@ -139,16 +140,18 @@ def class_of_files(folder: Path, only: str | None = None) -> type[PreTrainedToke
     return None
 
 
-def class_of_engine(parsed: dict[str, Any]) -> type[PreTrainedTokenizer] | None:
+def class_of_engine(parsed: JsonFields) -> type[PreTrainedTokenizer] | None:
     """The class that does what a tokenizer.json describes, as far as the types of its sections decide it."""
-    kinds = {name: (parsed.get(name) or {}).get("type") for name in ("model", "pre_tokenizer", "post_processor")}
-    if kinds["model"] is None and isinstance(parsed.get("model"), dict):  # files of 2020 do not name it
-        kinds["model"] = "BPE" if "merges" in parsed["model"] else "WordPiece"
+    sections = {name: parsed.section(name) for name in ("model", "pre_tokenizer", "post_processor")}
+    kinds = {name: section.read("type", is_string) for name, section in sections.items()}
+    model = sections["model"].values
+    if kinds["model"] is None and "model" in parsed.values:  # files of 2020 do not name it
+        kinds["model"] = "BPE" if "merges" in model else "WordPiece"
     if kinds["model"] == "WordPiece":
         return BertTokenizer
     if kinds["model"] == "BPE":
         if kinds["pre_tokenizer"] == "ByteLevel":
             return RobertaTokenizer if kinds["post_processor"] == "RobertaProcessing" else GPT2Tokenizer
-        if parsed["model"].get("end_of_word_suffix") == OpenAIGPTTokenizer.end_of_word:
+        if model.get("end_of_word_suffix") == OpenAIGPTTokenizer.end_of_word:
             return OpenAIGPTTokenizer
     return None

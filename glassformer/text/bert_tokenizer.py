@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TokenizerError
+from .base.settings import read_vocabulary as read_ids
 from .base.special_tokens import any_of
 from .base.tokenizer_files import ENGINE, VocabularyFile, setting
 from .base.windows import template_without_special_tokens
@@ -70,8 +71,6 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
         vocabulary = self._vocabulary(vocab_file, vocab)
         if unk_token is None:
             raise TokenizerError("a BertTokenizer needs an unk_token, got None")
-        if isinstance(never_split, str):
-            raise TokenizerError(f"never_split must be a list of words, got the string {never_split!r}")
         resolve = vocabulary.resolve
         self._own_settings = {
             "do_lower_case": resolve("do_lower_case", do_lower_case, True),
@@ -103,7 +102,11 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
             return read_vocabulary(Path(vocab_file))
         if vocab is None or vocab_file is not None:
             raise TokenizerError("a BertTokenizer needs a vocabulary: the path of a vocab.txt, or vocab={token: id}")
-        return vocab if isinstance(vocab, VocabularyFile) else VocabularyFile(dict(vocab), "the vocabulary")
+        return (
+            vocab
+            if isinstance(vocab, VocabularyFile)
+            else VocabularyFile(read_ids(vocab, "the vocabulary"), "the vocabulary")
+        )
 
     @classmethod
     def _from_files(cls, path: Path, settings: dict, kept: dict, name_or_path: str) -> BertTokenizer:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TokenizerError
+from ..json_fields import JsonFields, is_list, is_string
 from .base.tokenizer_files import setting
 from .bpe.bpe import Pair
-from .bpe.bpe_files import BpeFile, section_of
+from .bpe.bpe_files import BpeFile
 from .bpe.byte_level_tokenizer import ByteLevelTokenizer
 from .encoding import Slot
 from .tokenizer import Token, shares_settings
@@ -79,15 +80,16 @@ class GPT2Tokenizer(ByteLevelTokenizer):
         return tuple(slot for text in texts for slot in (Slot(bos, text.sequence, text.type_id), text))
 
     @classmethod
-    def _read_template(cls, parsed: Mapping[str, Any], path: Path) -> dict[str, Any]:
-        post_processor = section_of(parsed, "post_processor")
-        if not post_processor or post_processor.get("type") == "ByteLevel":
+    def _read_template(cls, parsed: JsonFields, path: Path) -> dict[str, Any]:
+        post_processor = parsed.section("post_processor")
+        kind = post_processor.read("type", is_string)
+        if not post_processor.values or kind == "ByteLevel":
             return {}
-        shape = [next(iter(each)) for each in post_processor.get("single") or ()]
+        steps = [each if isinstance(each, dict) else {} for each in post_processor.read("single", is_list, ())]
+        shape = [next(iter(each), None) for each in steps]
         if shape not in (["Sequence"], ["SpecialToken", "Sequence"]):
             raise TokenizerError(
-                f"{path} has a {post_processor.get('type')} that a {cls.__name__} does not support; "
-                "it knows only a beginning-of-text token"
+                f"{path} has a {kind} that a {cls.__name__} does not support; it knows only a beginning-of-text token"
             )
         return {"add_bos_token": len(shape) == 2}
 
@@ -99,7 +101,9 @@ class GPT2Tokenizer(ByteLevelTokenizer):
         if self.add_bos_token and self.bos_token is not None:
             bos = self.bos_token
             engine.post_processor = TemplateProcessing(
-                single=f"{bos}:0 $A:0", pair=f"{bos}:0 $A:0 {bos}:1 $B:1", special_tokens=[(bos, self.bos_token_id)]
+                single=[f"{bos}:0", "$A:0"],
+                pair=[f"{bos}:0", "$A:0", f"{bos}:1", "$B:1"],
+                special_tokens=[(bos, self.bos_token_id)],
             )
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TokenizerError
+from ..json_fields import is_boolean, is_string
 from .bpe.bpe import Pair
-from .bpe.bpe_files import BpeFile, engine_for, read_engine_file, section_of
+from .bpe.bpe_files import BpeFile, engine_for, read_engine_file
 from .bpe.bpe_tokenizer import BpeTokenizer
 from .encoding import Slot
 from .engine.engine_exceptions import engine_may_differ
@@ -80,10 +81,11 @@ class OpenAIGPTTokenizer(LowerCasing, BpeTokenizer):
     @classmethod
     def _read_engine(cls, path: Path) -> BpeFile:
         read, parsed = read_engine_file(path, suffix=cls.end_of_word)
-        changes, splitter = section_of(parsed, "normalizer"), section_of(parsed, "pre_tokenizer").get("type")
-        if changes.get("type") != "BertNormalizer" or not changes.get("lowercase") or splitter != "BertPreTokenizer":
+        normalizer, splitter = parsed.section("normalizer"), parsed.section("pre_tokenizer").read("type", is_string)
+        kind, lowercase = normalizer.read("type", is_string), normalizer.read("lowercase", is_boolean)
+        if kind != "BertNormalizer" or not lowercase or splitter != "BertPreTokenizer":
             raise TokenizerError(
-                f"{path} uses {changes.get('type')} and {splitter}; an {cls.__name__} does what BertNormalizer (with "
+                f"{path} uses {kind} and {splitter}; an {cls.__name__} does what BertNormalizer (with "
                 "lowercase) and BertPreTokenizer describe"
             )
         return read

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TokenizerError
+from ..json_fields import JsonFields, is_boolean, is_string
 from .base.special_tokens import AddedToken
 from .base.tokenizer_files import setting
 from .bpe.bpe import SYMBOLS, Pair
-from .bpe.bpe_files import BpeFile, section_of
+from .bpe.bpe_files import BpeFile
 from .bpe.byte_level_tokenizer import ByteLevelTokenizer
 from .encoding import Offsets, Pieces, Slot
 from .tokenizer import Token, shares_settings
@@ -105,14 +106,14 @@ class RobertaTokenizer(ByteLevelTokenizer):
         return trimmed
 
     @classmethod
-    def _read_template(cls, parsed: Mapping[str, Any], path: Path) -> dict[str, Any]:
-        post_processor = section_of(parsed, "post_processor")
-        if post_processor.get("type") != "RobertaProcessing":
+    def _read_template(cls, parsed: JsonFields, path: Path) -> dict[str, Any]:
+        post_processor = parsed.section("post_processor")
+        kind = post_processor.read("type", is_string)
+        if kind != "RobertaProcessing":
             raise TokenizerError(
-                f"{path} puts special tokens around texts as {post_processor.get('type')} says, a {cls.__name__} as "
-                "RobertaProcessing does"
+                f"{path} puts special tokens around texts as {kind} says, a {cls.__name__} as RobertaProcessing does"
             )
-        return {"trim_offsets": post_processor.get("trim_offsets")}
+        return {"trim_offsets": post_processor.read("trim_offsets", is_boolean)}
 
     def _finish_engine(self, engine: Tokenizer) -> None:
         from tokenizers.processors import RobertaProcessing

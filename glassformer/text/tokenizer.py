@@ -6,14 +6,16 @@ special tokens -> pieces) and `convert_tokens_to_string`.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
 from ..errors import InputError, suggests
 from .base.decoding import Decoding
-from .base.encoding_options import Options, check_whole_number, takes_options
+from .base.encoding_options import Options, takes_options
 from .base.padding import Padding
+from .base.settings import check_settings
 from .base.special_tokens import AddedToken, SpecialTokens
 from .base.template import Template
 from .base.text_inputs import Text, describe, read_ids, read_texts
@@ -60,9 +62,6 @@ class PreTrainedTokenizer(PretrainedFiles, Decoding, Padding, Template, SpecialT
         name_or_path: str = "",
         kept_settings: Mapping[str, Any] | None = None,
     ) -> None:
-        if isinstance(model_max_length, float) and model_max_length.is_integer():
-            model_max_length = int(model_max_length)  # JSON files write 1e30
-        check_whole_number("model_max_length", model_max_length, 1)
         self.vocab = vocabulary.vocab
         self.ids_to_tokens = {index: token for token, index in self.vocab.items()}
         self.model_max_length = NO_LIMIT if model_max_length is None else model_max_length
@@ -330,5 +329,11 @@ def shares_settings(function: Callable[P, None]) -> Callable[P, None]:
     shared = inspect.signature(PreTrainedTokenizer.__init__).parameters
     added = [each for name, each in shared.items() if each.kind is each.KEYWORD_ONLY and name not in own]
     named = [each for each in own.values() if each.kind is not each.VAR_KEYWORD]
-    function.__signature__ = inspect.Signature([*named, *added])  # type: ignore[attr-defined]
-    return suggests(function)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+        given = check_settings(dict(zip(own, args, strict=False)))
+        function(*given.values(), *args[len(given) :], **check_settings(kwargs))  # type: ignore[arg-type]
+
+    checked.__signature__ = inspect.Signature([*named, *added])  # type: ignore[attr-defined]
+    return suggests(checked)

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InputError, TokenizerError, refuse_unknown
+from ...errors import InputError, TokenizerError, refuse_unknown, shown
+from ...json_fields import JsonFields, is_boolean
 from .encoding_options import Side
+from .settings import read_token
 
 if TYPE_CHECKING:
     from ..tokenizer import PreTrainedTokenizer
@@ -47,15 +49,17 @@ class AddedToken:
             value = dict(value)
             content = value.get("content")
             if isinstance(content, str) and content:
-                special = value.get("special", special)
-                flags = {n: value[n] for n in ("single_word", "lstrip", "rstrip", "normalized") if n in value}
-                return cls(content, **{"normalized": not special, **flags}, special=special)
+                fields = JsonFields(value, f"{where}, token {shown(content)}", TokenizerError)
+                special = fields.read("special", is_boolean, special)
+                names = ("single_word", "lstrip", "rstrip", "normalized")
+                flags = {name: fields.read(name, is_boolean) for name in names if value.get(name) is not None}
+                return cls(read_token(content, where), **{"normalized": not special, **flags}, special=special)
         elif isinstance(getattr(value, "content", None), str):  # the AddedToken of the tokenizers library
             flags = {n: getattr(value, n) for n in ("single_word", "lstrip", "rstrip", "normalized")}
             return cls(value.content, **flags, special=special or value.special)
         elif isinstance(value, str) and value:
-            return cls(value, normalized=not special, special=special)
-        raise TokenizerError(f"{where}: a token must be a string that is not empty, got {value!r}")
+            return cls(read_token(value, where), normalized=not special, special=special)
+        raise TokenizerError(f"{where}: a token must be a string that is not empty, got {shown(value)}")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

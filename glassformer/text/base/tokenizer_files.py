@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import CheckpointError, TokenizerError, refuse_unknown
+from ...json_fields import JsonFields, is_table, json_text
+from .settings import SETTINGS, check_settings, read_token_id
 from .special_tokens import ADDITIONAL, NAMES, SpecialTokens
 
 Self = TypeVar("Self", bound="PretrainedFiles")
@@ -150,12 +151,12 @@ class PretrainedFiles(SpecialTokens):
         folder.mkdir(parents=True, exist_ok=True)
         files = self._vocabulary_files()
         added = {str(index): token.to_dict() for index, token in self.added_tokens_decoder.items()}
-        files[CONFIG] = to_json(
+        files[CONFIG] = json_text(
             {"added_tokens_decoder": added, **self.init_kwargs, "tokenizer_class": type(self).__name__}
         )
-        files[SPECIAL] = to_json(self._saved_special_tokens())
+        files[SPECIAL] = json_text(self._saved_special_tokens())
         if self.added_tokens_encoder:
-            files[ADDED] = to_json(self.added_tokens_encoder)
+            files[ADDED] = json_text(self.added_tokens_encoder)
         for name, text in files.items():
             write_atomically(folder / name, text)
         return tuple(str(folder / name) for name in files)
@@ -174,7 +175,9 @@ def find(name_or_path: str | PathLike[str], files: tuple[str, ...], **hub: Any) 
 def read_settings(folder: Path, valid: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings that a tokenizer takes, from its three small files; and the keys that are only kept."""
     config = read_json(folder / CONFIG, missing={})
-    listed = read_added(folder, config.pop("added_tokens_decoder", None))
+    decoder = JsonFields(config, folder / CONFIG, TokenizerError).read("added_tokens_decoder", is_table)
+    config.pop("added_tokens_decoder", None)
+    listed = read_added(folder, decoder)
     if isinstance(config.get(EXTRA), list) and not config.get(ADDITIONAL):
         config[ADDITIONAL] = config.pop(EXTRA)
     if "max_len" in config:  # the name of the setting in files of 2019
@@ -187,9 +190,9 @@ def read_settings(folder: Path, valid: list[str]) -> tuple[dict[str, Any], dict[
     if own or named:
         config[EXTRA] = {**(named if isinstance(named, Mapping) else {}), **own}
     read = {name: value for name, value in config.items() if name in valid}
-    if read.get(ADDITIONAL, ()) is None:
-        read.pop(ADDITIONAL)
-    kept = {name: value for name, value in config.items() if name not in read and name not in INTERNAL}
+    read = {name: value for name, value in read.items() if value is not None or name not in SETTINGS}
+    read = check_settings(read, f"{folder / CONFIG}: ")
+    kept = {name: value for name, value in config.items() if name not in valid and name not in INTERNAL}
     return read | {"added_tokens": listed}, kept
 
 
@@ -213,15 +216,6 @@ def is_own_special_token(name: str, value: Any, valid: Collection[str]) -> bool:
     return name.endswith("_token") and name not in valid and name not in NAMES and bool(is_token)
 
 
-def read_token_id(value: Any, path: Path) -> int:
-    """An id as files write it, as a number or (a JSON key) as digits."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    if isinstance(value, str) and value.isdecimal():
-        return int(value)
-    raise TokenizerError(f"{path}: an id must be a whole number, got {value!r}")
-
-
 def read_json(path: Path, missing: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A JSON object from a file; `missing` stands in for a file that is not there."""
     from ...checkpoints import files
@@ -234,5 +228,6 @@ def read_json(path: Path, missing: Mapping[str, Any] | None = None) -> dict[str,
         raise TokenizerError(str(error)) from None
 
 
-def to_json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+def read_fields(path: Path) -> JsonFields:
+    """A JSON file whose fields are read one by one."""
+    return JsonFields(read_json(path), path, TokenizerError)

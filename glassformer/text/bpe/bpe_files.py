@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import TokenizerError
-from ..base.tokenizer_files import ENGINE, read_json, read_token_id
+from ...errors import TokenizerError, shown
+from ...json_fields import JsonFields, is_list, is_string, json_text
+from ..base.settings import read_token, read_vocabulary
+from ..base.tokenizer_files import ENGINE, read_fields, read_json
 from ..wordpiece.wordpiece_files import VocabularyFile, put_added_tokens, read_added_tokens, text_lines
 from .bpe import SYMBOLS, Pair
 
@@ -34,16 +36,7 @@ def read_pair(vocab: Path, merges: Path) -> BpeFile:
     for path in (vocab, merges):
         if not path.is_file():
             raise TokenizerError(f"vocabulary file {str(path)!r} does not exist")
-    return BpeFile(read_ids(read_json(vocab), vocab), str(vocab), merges=read_merges(merges))
-
-
-def read_ids(listed: Any, path: Path) -> dict[str, int]:
-    if not isinstance(listed, dict) or not listed:
-        raise TokenizerError(f"{path} has no vocabulary, it must hold tokens with their ids")
-    vocab = {token: read_token_id(index, path) for token, index in listed.items()}
-    if len(set(vocab.values())) != len(vocab):
-        raise TokenizerError(f"{path} gives two tokens the same id")
-    return vocab
+    return BpeFile(read_vocabulary(read_json(vocab), vocab), str(vocab), merges=read_merges(merges))
 
 
 def read_merges(path: Path) -> list[Pair]:
@@ -60,38 +53,37 @@ def pair_of(value: Any, where: str) -> Pair:
     """A pair as files write it: two symbols with a space between them, or a list of two."""
     parts = value.split() if isinstance(value, str) else value
     if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(part, str) and part for part in parts):
-        raise TokenizerError(f"{where}: a merge must be two symbols, got {value!r}")
-    return parts[0], parts[1]
+        raise TokenizerError(f"{where}: a merge must be two symbols, got {shown(value)}")
+    return read_token(parts[0], where), read_token(parts[1], where)
 
 
-def read_engine_file(path: Path, suffix: str) -> tuple[BpeFile, dict[str, Any]]:
+def read_engine_file(path: Path, suffix: str) -> tuple[BpeFile, JsonFields]:
     """The vocabulary of a tokenizer.json that describes a BPE tokenizer, and all that the file says."""
-    parsed = read_json(path)
-    model = parsed.get("model") or {}
-    if model.get("type", "BPE" if "merges" in model else None) != "BPE":
-        raise TokenizerError(f"{path} describes a {model.get('type')} tokenizer, not one with byte-pair encoding")
+    parsed = read_fields(path)
+    model = parsed.section("model")
+    kind = model.read("type", is_string, "BPE" if "merges" in model.values else None)
+    if kind != "BPE":
+        raise TokenizerError(f"{path} describes a {kind} tokenizer, not one with byte-pair encoding")
     wanted = {"dropout": None, "continuing_subword_prefix": "", "end_of_word_suffix": suffix, "ignore_merges": False}
     for name, value in wanted.items():
-        if (model.get(name) or value) != value:
-            raise TokenizerError(f"{path}: {name} is {model[name]!r}, this tokenizer knows only {value!r}")
-    if suffix and not model.get("end_of_word_suffix"):
+        if (model.values.get(name) or value) != value:
+            raise TokenizerError(f"{path}: {name} is {shown(model.values[name])}, this tokenizer knows only {value!r}")
+    if suffix and not model.values.get("end_of_word_suffix"):
         raise TokenizerError(f"{path} marks no ends of words, this tokenizer marks them with {suffix!r}")
-    merges = [pair_of(pair, f"{path}, merge {number}") for number, pair in enumerate(model.get("merges") or ())]
-    vocab, added = read_ids(model.get("vocab"), path), read_added_tokens(parsed, path)
-    drops = "unk_token" in model and model["unk_token"] is None
+    listed = model.read("merges", is_list, ())
+    merges = [pair_of(pair, f"{path}, merge {number}") for number, pair in enumerate(listed)]
+    vocab, added = read_vocabulary(model.values.get("vocab"), path), read_added_tokens(parsed, path)
+    drops = "unk_token" in model.values and model.read("unk_token", is_string) is None
     return BpeFile(vocab, str(path), added, {}, merges, drops), parsed
-
-
-def section_of(parsed: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A part of a tokenizer.json, empty if the file has none."""
-    return parsed.get(name) or {}
 
 
 def fits_engine(tokenizer: BpeTokenizer) -> bool:
     """Whether the engine would do with this vocabulary what the original does."""
     vocab = tokenizer.vocab
     known = all(a in vocab and b in vocab and a + b in vocab for a, b in tokenizer.merges.ranks)
-    return known and tokenizer.merges.in_order()
+    needs_unknown = not tokenizer._has_every_symbol and tokenizer.unk_token is not None
+    has_unknown = not needs_unknown or tokenizer.unk_token in vocab  # the engine knows no added tokens
+    return known and has_unknown and tokenizer.merges.in_order()
 
 
 def has_every_byte(vocab: Mapping[str, int]) -> bool:
@@ -117,7 +109,7 @@ def engine_text(tokenizer: BpeTokenizer) -> str:
     parsed = json.loads(engine.to_str())
     # Older programs read only this form of merges.
     parsed["model"]["merges"] = [" ".join(pair) for pair in tokenizer.merges.pairs]
-    return json.dumps(parsed, indent=2, ensure_ascii=False) + "\n"
+    return json_text(parsed)
 
 
 def vocabulary_files(tokenizer: BpeTokenizer) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import InputError, TokenizerError
+from ..base.settings import read_vocabulary
 from ..base.tokenizer_files import ENGINE
 from ..encoding import Offsets, Pieces
 from ..engine.rust_engine import EngineWithFallback
@@ -72,7 +73,8 @@ class BpeTokenizer(EngineWithFallback, PreTrainedTokenizer):
         if isinstance(vocab, BpeFile):
             return vocab
         if vocab is not None and merges is not None and vocab_file is None and merges_file is None:
-            return BpeFile(dict(vocab), "the vocabulary", merges=[pair_of(list(pair), "merges") for pair in merges])
+            pairs = [pair_of(list(pair) if isinstance(pair, tuple) else pair, "merges") for pair in merges]
+            return BpeFile(read_vocabulary(vocab, "the vocabulary"), "the vocabulary", merges=pairs)
         if vocab is None and merges is None and vocab_file is not None:
             path = Path(vocab_file)
             if merges_file is not None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InputError, TokenizerError
+from ...errors import InputError, TokenizerError, shown
+from ...json_fields import JsonFields, is_boolean, is_string
 from ..base.tokenizer_files import setting
 from ..encoding import Offsets, Pieces
 from ..engine.unicode_classes import engine_may_pre_tokenize_differently
 from .bpe import SYMBOLS, byte_origins, bytes_of, parts, symbols_of
-from .bpe_files import BpeFile, engine_for, has_every_byte, read_engine_file, section_of
+from .bpe_files import BpeFile, engine_for, has_every_byte, read_engine_file
 from .bpe_tokenizer import BpeTokenizer
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ class ByteLevelTokenizer(BpeTokenizer):
     def __init__(self, vocabulary: BpeFile, settings: dict[str, Any], **shared: Any) -> None:
         try:
             codecs.lookup_error(settings["errors"])
-        except (LookupError, TypeError):
+        except (LookupError, TypeError, ValueError):
             raise TokenizerError(
-                f"errors must be 'replace', 'strict', 'ignore' or another way of decoding, got {settings['errors']!r}"
+                "errors must be 'replace', 'strict', 'ignore' or another way of decoding, got "
+                + shown(settings["errors"])
             ) from None
         self._own_settings = settings
         self._has_every_symbol = has_every_byte(vocabulary.vocab)
@@ -102,17 +104,18 @@ class ByteLevelTokenizer(BpeTokenizer):
     @classmethod
     def _read_engine(cls, path: Path) -> BpeFile:
         read, parsed = read_engine_file(path, suffix="")
-        splitter = section_of(parsed, "pre_tokenizer")
-        if parsed.get("normalizer") or splitter.get("type") != "ByteLevel" or not splitter.get("use_regex", True):
+        normalizer, splitter = parsed.section("normalizer"), parsed.section("pre_tokenizer")
+        kind = splitter.read("type", is_string)
+        if normalizer.values or kind != "ByteLevel" or not splitter.read("use_regex", is_boolean, True):
             raise TokenizerError(
-                f"{path} uses {section_of(parsed, 'normalizer').get('type')} and {splitter.get('type')}; a "
+                f"{path} uses {normalizer.read('type', is_string)} and {kind}; a "
                 f"{cls.__name__} does what ByteLevel (with its own pattern) describes, and changes nothing before"
             )
-        settings = {"add_prefix_space": splitter.get("add_prefix_space")}
+        settings = {"add_prefix_space": splitter.read("add_prefix_space", is_boolean)}
         return dataclasses.replace(read, settings=settings | cls._read_template(parsed, path))
 
     @classmethod
-    def _read_template(cls, parsed: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    def _read_template(cls, parsed: JsonFields, path: Path) -> dict[str, Any]:
         """Settings that follow from the special tokens which a tokenizer.json puts around texts."""
         return {}
 

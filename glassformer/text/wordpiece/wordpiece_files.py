@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import CheckpointError, TokenizerError
-from ..base.tokenizer_files import VocabularyFile, read_json, read_token_id
+from ...errors import CheckpointError, TokenizerError, shown
+from ...json_fields import JsonFields, is_boolean, is_integer, is_list, is_string
+from ..base.settings import read_token_id
+from ..base.settings import read_vocabulary as read_ids
+from ..base.tokenizer_files import VocabularyFile, read_fields
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -55,40 +57,35 @@ def text_lines(path: Path) -> list[str]:
 
 def read_engine_file(path: Path) -> VocabularyFile:
     """The vocabulary of a tokenizer.json, if it describes a BERT tokenizer."""
-    parsed = read_json(path)
-    model = parsed.get("model") or {}
-    kind = model.get("type", "WordPiece" if "max_input_chars_per_word" in model else None)
-    vocab = model.get("vocab")
-    if kind != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
+    parsed = read_fields(path)
+    model, normalizer = parsed.section("model"), parsed.section("normalizer")
+    kind = model.read("type", is_string, "WordPiece" if "max_input_chars_per_word" in model.values else None)
+    if kind != "WordPiece" or model.values.get("continuing_subword_prefix", "##") != "##":
         described = f"a {kind}" if kind else "no"
         raise TokenizerError(f"{path} describes {described} tokenizer, a BertTokenizer reads WordPiece with '##'")
-    if not isinstance(vocab, dict) or not vocab:
-        raise TokenizerError(f"{path} has no vocabulary in model.vocab")
-    vocab = {token: read_token_id(index, path) for token, index in vocab.items()}
-    if len(set(vocab.values())) != len(vocab):
-        raise TokenizerError(f"{path} gives two tokens the same id")
-    normalizer = parsed.get("normalizer") or {}
-    splitter = (parsed.get("pre_tokenizer") or {}).get("type")
-    if normalizer.get("type") != "BertNormalizer" or splitter != "BertPreTokenizer" or not normalizer.get("clean_text"):
+    vocab = read_ids(model.values.get("vocab"), path)
+    changes = normalizer.read("type", is_string)
+    splitter = parsed.section("pre_tokenizer").read("type", is_string)
+    if (changes, splitter) != ("BertNormalizer", "BertPreTokenizer") or not normalizer.read("clean_text", is_boolean):
         raise TokenizerError(
-            f"{path} uses {normalizer.get('type')} and {splitter}; a BertTokenizer does what BertNormalizer (with "
+            f"{path} uses {changes} and {splitter}; a BertTokenizer does what BertNormalizer (with "
             "clean_text) and BertPreTokenizer describe"
         )
     settings = {
-        "do_lower_case": normalizer.get("lowercase"),
-        "strip_accents": normalizer.get("strip_accents"),
-        "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
-        "max_input_chars_per_word": model.get("max_input_chars_per_word"),
+        "do_lower_case": normalizer.read("lowercase", is_boolean),
+        "strip_accents": normalizer.read("strip_accents", is_boolean),
+        "tokenize_chinese_chars": normalizer.read("handle_chinese_chars", is_boolean),
+        "max_input_chars_per_word": model.read("max_input_chars_per_word", is_integer()),
     }
     return VocabularyFile(vocab, str(path), read_added_tokens(parsed, path), settings)
 
 
-def read_added_tokens(parsed: Mapping[str, Any], path: Path) -> dict[int, Any]:
+def read_added_tokens(parsed: JsonFields, path: Path) -> dict[int, Any]:
     """The tokens that a tokenizer.json looks for in texts, by id."""
     added = {}
-    for token in parsed.get("added_tokens") or []:
+    for token in parsed.read("added_tokens", is_list, ()):
         if not isinstance(token, dict) or "id" not in token:
-            raise TokenizerError(f"{path}: an added token must have an id and content, got {token!r}")
+            raise TokenizerError(f"{path}: an added token must have an id and content, got {shown(token)}")
         added[read_token_id(token["id"], path)] = token
     return added
 
@@ -127,8 +124,8 @@ def engine_text(tokenizer: BertTokenizer) -> str:
     cls, sep = tokenizer.cls_token, tokenizer.sep_token
     if cls is not None and sep is not None:
         engine.post_processor = TemplateProcessing(
-            single=f"{cls}:0 $A:0 {sep}:0",
-            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+            single=[f"{cls}:0", "$A:0", f"{sep}:0"],
+            pair=[f"{cls}:0", "$A:0", f"{sep}:0", "$B:1", f"{sep}:1"],
             special_tokens=[(cls, tokenizer.cls_token_id), (sep, tokenizer.sep_token_id)],
         )
     engine.decoder = WordPiece(prefix="##")
