@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import ConfigError, TokenizerError, shown
 from ...json_fields import Check, is_boolean, is_integer, is_string, is_table, is_unicode
+from .encoding_options import check_choice
 
 LARGEST_ID = 2**24  # of a token: sixteen times what the largest vocabularies have
 
@@ -31,6 +32,11 @@ def is_length(name: str, value: Any) -> int:
     return is_integer(1, 10**40)(name, value)
 
 
+def is_side(name: str, value: Any) -> str:
+    check_choice(name, value, ("left", "right"))
+    return value
+
+
 def is_token_table(name: str, value: Any) -> Any:
     return is_table(name, value) if not isinstance(value, list) else value
 
@@ -47,8 +53,8 @@ SETTINGS: dict[str, Check] = {
     "trim_offsets": is_boolean,
     "clean_up_tokenization_spaces": is_boolean,
     "errors": is_string,
-    "padding_side": is_string,
-    "truncation_side": is_string,
+    "padding_side": is_side,
+    "truncation_side": is_side,
     "model_max_length": is_length,
     "additional_special_tokens": is_list_of_tokens,
     "extra_special_tokens": is_token_table,

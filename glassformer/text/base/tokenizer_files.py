@@ -186,7 +186,7 @@ def read_settings(folder: Path, valid: list[str]) -> tuple[dict[str, Any], dict[
     config |= {name: value for name, value in special.items() if name in (*NAMES, ADDITIONAL) and value is not None}
     own = {name: value for name, value in {**config, **special}.items() if is_own_special_token(name, value, valid)}
     config = {name: value for name, value in config.items() if name not in own}
-    named = config.pop(EXTRA, None)
+    named = check_settings({EXTRA: config.pop(EXTRA, None)}, f"{folder / CONFIG}: ")[EXTRA]
     if own or named:
         config[EXTRA] = {**(named if isinstance(named, Mapping) else {}), **own}
     read = {name: value for name, value in config.items() if name in valid}
