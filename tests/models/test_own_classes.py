@@ -103,7 +103,7 @@ def test_a_decoder_without_is_decoder_is_reported_once(folder, caplog):
 class ShiftedModel(GPT2Model):
     """A body whose positions count from 2, as those of RoBERTa do."""
 
-    def positions(self, places, layout):
+    def positions(self, places, layout, input_ids=None, past=0):
         return places + 2
 
     @property

@@ -28,6 +28,11 @@ def run(model, ids) -> torch.Tensor:
         return model(ids).last_hidden_state
 
 
+def run_loop(main):
+    """What a coroutine returns, in a thread of its own: the tests of pages leave a loop running in this one."""
+    return parallel.in_new_thread(lambda: asyncio.run(main()))
+
+
 @pytest.mark.parametrize(
     "patch", ({"heads": {0: [1]}}, {"skip": [1]}, {"modules": {"encoder.layer.1.output": torch.zeros(1, 7, 48)}})
 )
@@ -77,7 +82,7 @@ def test_asyncio_tasks_do_not_meet_each_others_patches(model):
     async def together():
         return await asyncio.gather(*(one(i % 2 == 0) for i in range(6)))
 
-    for i, out in enumerate(asyncio.run(together())):
+    for i, out in enumerate(run_loop(together)):
         assert torch.equal(out, patched if i % 2 == 0 else plain)
 
 
@@ -92,7 +97,7 @@ def test_a_task_that_outlives_a_capture_no_longer_fills_it(model):
         await task
         return captured
 
-    assert not asyncio.run(both()).attention
+    assert not run_loop(both).attention
 
 
 def test_scopes_can_close_in_any_order_and_in_another_context(model):

@@ -162,7 +162,7 @@ def test_files_of_killed_runs_are_removed(tmp_path):
 def test_other_rows_or_another_run_are_refused(tmp_path):
     task = classifier(tmp_path / "vocabulary")
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
-    with pytest.raises(InputError, match="holds checkpoints of a run, the last of step 2; resume it"):
+    with pytest.raises(InputError, match=r"the last of step 2; train\(resume=True\) resumes it"):
         Trainer(task, ROWS, None, settings(tmp_path / "run")).train()
     with pytest.raises(InputError, match="was reading 10 rows, in an order that these 9 do not have"):
         Trainer(task, ROWS[1:], None, settings(tmp_path / "run")).train(resume=True)
