@@ -118,7 +118,10 @@ from .models.distilbert_heads import DistilBertForTokenClassification as DistilB
 from .models.gpt2 import GPT2Config as GPT2Config
 from .models.gpt2 import GPT2Model as GPT2Model
 from .models.gpt2 import GPT2PreTrainedModel as GPT2PreTrainedModel
+from .models.gpt2_heads import GPT2DoubleHeadsModel as GPT2DoubleHeadsModel
+from .models.gpt2_heads import GPT2ForQuestionAnswering as GPT2ForQuestionAnswering
 from .models.gpt2_heads import GPT2ForSequenceClassification as GPT2ForSequenceClassification
+from .models.gpt2_heads import GPT2ForTokenClassification as GPT2ForTokenClassification
 from .models.gpt2_heads import GPT2LMHeadModel as GPT2LMHeadModel
 from .models.lora import LoraConfig as LoraConfig
 from .models.lora import add_lora as add_lora
@@ -126,6 +129,7 @@ from .models.lora import load_lora as load_lora
 from .models.lora import merge_lora as merge_lora
 from .models.lora import unmerge_lora as unmerge_lora
 from .models.openai_gpt import OpenAIGPTConfig as OpenAIGPTConfig
+from .models.openai_gpt import OpenAIGPTDoubleHeadsModel as OpenAIGPTDoubleHeadsModel
 from .models.openai_gpt import OpenAIGPTForSequenceClassification as OpenAIGPTForSequenceClassification
 from .models.openai_gpt import OpenAIGPTLMHeadModel as OpenAIGPTLMHeadModel
 from .models.openai_gpt import OpenAIGPTModel as OpenAIGPTModel

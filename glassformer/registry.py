@@ -23,6 +23,7 @@ HEADS = (
     "masked-lm",
     "pre-training",
     "causal-lm",
+    "double-heads",  # the next word, and one of several texts
     "seq2seq-lm",
     BODY,
 )
@@ -126,7 +127,10 @@ ARCHITECTURES = {
             classes={
                 BODY: "gpt2.GPT2Model",
                 "causal-lm": "gpt2_heads.GPT2LMHeadModel",
+                "double-heads": "gpt2_heads.GPT2DoubleHeadsModel",
                 "sequence-classification": "gpt2_heads.GPT2ForSequenceClassification",
+                "token-classification": "gpt2_heads.GPT2ForTokenClassification",
+                "question-answering": "gpt2_heads.GPT2ForQuestionAnswering",
             },
             tokenizer="GPT2Tokenizer",
         ),
@@ -136,6 +140,7 @@ ARCHITECTURES = {
             classes={
                 BODY: "openai_gpt.OpenAIGPTModel",
                 "causal-lm": "openai_gpt.OpenAIGPTLMHeadModel",
+                "double-heads": "openai_gpt.OpenAIGPTDoubleHeadsModel",
                 "sequence-classification": "openai_gpt.OpenAIGPTForSequenceClassification",
             },
             tokenizer="OpenAIGPTTokenizer",

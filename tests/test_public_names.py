@@ -43,7 +43,7 @@ PUBLIC = glassformer._HOME_OF
         ("TFBertModel", ": models are torch modules here, use 'BertModel'"),
         ("FlaxGPT2LMHeadModel", ": models are torch modules here, use 'GPT2LMHeadModel'"),
         ("TextClassificationPipeline", ": pipeline('text-classification') makes it"),
-        ("GPT2ForQuestionAnswering", ": there are GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadModel, GPT2"),
+        ("GPT2ForMaskedLM", ": there are GPT2Config, GPT2DoubleHeadsModel, GPT2ForQuestionAnswering, GPT2For"),
         ("LlamaForCausalLM", ": the architectures are bert, "),
         ("SentenceTransformer", ": SentenceEncoder reads the same folders, with encode and similarity"),
         ("load_dataset", ": read_rows reads the rows of a file, a folder or a data set of a hub"),

@@ -23,6 +23,7 @@ from .base.body import Body, LayerStack
 from .base.embeddings import Embeddings
 from .base.outputs import BaseModelOutputWithPastAndCrossAttentions, ModelOutput
 from .base.pretrained_model import PreTrainedModel
+from .base.sequence_summary import SUMMARY_TYPES
 from .base.signature import OUTPUTS, SOURCE, TEXT, takes
 
 CONFIG = {
@@ -93,6 +94,13 @@ class GPT2Config(PretrainedConfig):
     scale_attn_weights: bool = boolean(True)
     scale_attn_by_inverse_layer_idx: bool = boolean(False)
     reorder_and_upcast_attn: bool = boolean(False)
+    classifier_dropout: float | None = number(None, 0, 1, optional=True)  # of the token classifier; None: 0.1
+    summary_type: str = choice("cls_index", SUMMARY_TYPES)
+    summary_use_proj: bool = boolean(True)
+    summary_activation: str | None = choice(None, (None, *ACTIVATIONS))
+    summary_proj_to_labels: bool = boolean(True)
+    summary_first_dropout: float = number(0.1, 0, 1)
+    summary_last_dropout: float = number(0.0, 0, 1)
     use_cache: bool = boolean(True)
     is_decoder: bool = boolean(True)
     bos_token_id: int | None = integer(50256, low=0, optional=True)

@@ -18,15 +18,18 @@ from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.linear import Linear
 from .base.body import Body, LayerStack
+from .base.double_heads import DoubleHeadsModel
 from .base.generation_mixin import GenerationMixin
 from .base.heads import CausalLMHeadModel, LastTokenClassifier
 from .base.outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
     CausalLMOutputWithCrossAttentions,
+    DoubleHeadsModelOutput,
     ModelOutput,
     SequenceClassifierOutputWithPast,
 )
 from .base.pretrained_model import PreTrainedModel
+from .base.sequence_summary import SUMMARY_TYPES, SequenceSummary
 from .base.signature import OUTPUTS, TEXT, takes
 from .bert_layers import BertLayer
 from .gpt2 import GPT2Embeddings
@@ -89,6 +92,12 @@ class OpenAIGPTConfig(PretrainedConfig):
     layer_norm_eps: float = number(1e-5, 0, 1)
     initializer_range: float = number(0.02, 0, 1e6)
     _: KW_ONLY
+    summary_type: str = choice("cls_index", SUMMARY_TYPES)
+    summary_use_proj: bool = boolean(True)
+    summary_activation: str | None = choice(None, (None, *ACTIVATIONS))
+    summary_proj_to_labels: bool = boolean(True)
+    summary_first_dropout: float = number(0.1, 0, 1)
+    summary_last_dropout: float = number(0.0, 0, 1)
     use_cache: bool = boolean(False)  # the original returns none; ask for it in a call
     is_decoder: bool = boolean(True)
 
@@ -156,6 +165,30 @@ class OpenAIGPTLMHeadModel(GenerationMixin, OpenAIGPTPreTrainedModel, CausalLMHe
     ) -> CausalLMOutputWithCrossAttentions | tuple:
         """With `labels` (the input itself; shifted inside) the mean loss of every next word."""
         return self.predict(self.transformer.encode(**inputs), labels, return_dict)
+
+
+class OpenAIGPTDoubleHeadsModel(OpenAIGPTPreTrainedModel, DoubleHeadsModel):
+    """Which word comes next, and which of several texts fits best?"""
+
+    def __init__(self, config: OpenAIGPTConfig):
+        super().__init__(config)
+        self.config.num_labels = 1  # a score for each choice
+        self.transformer = OpenAIGPTModel(self.config)
+        self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.multiple_choice_head = SequenceSummary(self.config)
+        self.post_init()
+
+    @takes(*TEXT, "mc_token_ids", "labels", "mc_labels", *OUTPUTS)
+    def forward(
+        self,
+        inputs: dict[str, Any],
+        mc_token_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        mc_labels: Tensor | None = None,
+        return_dict: bool | None = None,
+    ) -> DoubleHeadsModelOutput | tuple:
+        """Arguments as in `GPT2DoubleHeadsModel`."""
+        return self.score_choices(inputs, mc_token_ids, labels, mc_labels, return_dict)
 
 
 class OpenAIGPTForSequenceClassification(OpenAIGPTPreTrainedModel, LastTokenClassifier):

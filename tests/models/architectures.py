@@ -103,6 +103,11 @@ GPT2 = Architecture(
     heads={
         glassformer.GPT2LMHeadModel: word_labels,
         glassformer.GPT2ForSequenceClassification: lambda b, t: {"labels": torch.ones(b).long()},
+        glassformer.GPT2ForTokenClassification: lambda b, t: {"labels": torch.randint(0, 2, (b, t))},
+        glassformer.GPT2ForQuestionAnswering: lambda b, t: {
+            "start_positions": torch.zeros(b).long(),
+            "end_positions": torch.ones(b).long(),
+        },
     },
     tiny=tiny_gpt2,
     decoder_fields={},

@@ -135,6 +135,17 @@ class CausalLMOutputWithCrossAttentions(ModelOutput):
 
 
 @output
+class DoubleHeadsModelOutput(ModelOutput):
+    loss: Tensor | None = None
+    mc_loss: Tensor | None = None
+    logits: Tensor | None = None
+    mc_logits: Tensor | None = None
+    past_key_values: tuple[Tensors, ...] | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
 class Seq2SeqLMOutput(ModelOutput):
     loss: Tensor | None = None
     logits: Tensor | None = None
