@@ -16,6 +16,7 @@ PACKAGE = Path(glassformer.__file__).parent
 # From top to bottom, as data flows.
 ORDER = (
     "errors",
+    "field_docs",
     "json_fields",
     "registry",
     "name_suggestions",

@@ -103,7 +103,10 @@ def run(arguments: list[str]) -> int:
     except UsageError as error:
         print_error(str(error))
         return MISUSED
-    return 0 if call is None else call() or 0
+    if call is None:
+        getattr(function, "after_help", lambda _: None)(arguments[1:])  # what a verb explains beside its options
+        return 0
+    return call() or 0
 
 
 def function_of(verb: str) -> Callable[..., int | None]:

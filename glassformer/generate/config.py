@@ -114,6 +114,47 @@ class GenerationConfig(ConfigFile):
 
     >>> GenerationConfig(do_sample=True, top_p=0.9).given
     {'do_sample': True, 'top_p': 0.9}
+
+    Attributes:
+        max_length: The maximum number of tokens, prompt and new ones together.
+        max_new_tokens: The maximum number of new tokens.
+        min_length: No sequence ends before it has this many tokens, prompt included.
+        min_new_tokens: No sequence ends before this many new tokens.
+        early_stopping: When a beam search ends: True: as soon as num_beams sequences have ended; False: when the
+            running beams look no better; "never": when none can become better.
+        stop_strings: A sequence ends when its new text contains one of these.
+        on_full_context: When the context is full: "stop" ends the text, "slide" drops the older half and continues.
+        do_sample: Choose tokens at random, by their probabilities.
+        num_beams: How many of the best continuations are followed at once.
+        num_beam_groups: How many groups the beams are split into, which differ from each other.
+        diversity_penalty: What a token loses for each earlier group that has just chosen it.
+        penalty_alpha: Contrastive search: how much novelty weighs against probability.
+        force_words_ids: Words that must occur, as token ids; of a list of words, one.
+        num_return_sequences: How many sequences are returned for each prompt.
+        length_penalty: The score of a beam is divided by its length to this power; above 0 favours long sequences.
+        length_penalty_counts: Whether that length includes the prompt: "all", or "new".
+        use_cache: Keep keys and values of earlier tokens; without, every step reads the full sequence again.
+        temperature: Logits are divided by this; below 1, likely tokens become likelier.
+        top_k: Only this many of the likeliest tokens are sampled; 0: all.
+        top_p: Only the smallest set of likeliest tokens with this total probability is sampled.
+        min_p: Only tokens whose probability is at least this share of the highest one are sampled.
+        typical_p: Only the tokens nearest to the expected surprise, up to this total probability, are sampled.
+        epsilon_cutoff: Only tokens with at least this probability are sampled.
+        eta_cutoff: Like epsilon_cutoff, with a lower limit where the entropy is high.
+        repetition_penalty: Above 1, tokens that already occur become less likely by this factor.
+        no_repeat_ngram_size: No run of this many tokens occurs twice; 0: no limit.
+        bad_words_ids: Words that must not occur, as token ids.
+        suppress_tokens: Token ids that do not occur.
+        begin_suppress_tokens: Token ids that are not the first new one.
+        forced_bos_token_id: The first new token.
+        forced_eos_token_id: The last token of a sequence of maximum length.
+        renormalize_logits: Normalise the probabilities of the remaining tokens again.
+        bos_token_id: The token that an empty prompt begins with.
+        eos_token_id: The token, or the tokens, that end a sequence.
+        pad_token_id: The token that shorter sequences are padded with.
+        decoder_start_token_id: The token that a target begins with.
+        return_dict_in_generate: Return an object that holds more than the sequences.
+        output_scores: With it: include the scores that tokens were chosen by.
     """
 
     FILE: ClassVar[str] = GENERATION_CONFIG_FILE
@@ -122,13 +163,13 @@ class GenerationConfig(ConfigFile):
     )
 
     # Length
-    max_length: int | None = integer(None, optional=True)  # prompt and new tokens together
+    max_length: int | None = integer(None, optional=True)
     max_new_tokens: int | None = integer(None, optional=True)
     min_length: int = integer(0, low=0)
     min_new_tokens: int | None = integer(None, low=0, optional=True)
-    early_stopping: bool | str = checked(False, check_early_stopping)  # of a beam search
+    early_stopping: bool | str = checked(False, check_early_stopping)
     stop_strings: list[str] | None = checked(None, check_strings)
-    on_full_context: str = choice("stop", ("stop", "slide"))  # "slide": drop the older half and continue
+    on_full_context: str = choice("stop", ("stop", "slide"))
 
     # Strategy
     do_sample: bool = boolean(False)
@@ -141,12 +182,12 @@ class GenerationConfig(ConfigFile):
     force_words_ids: list | None = checked(None, check_forced_words)
     num_return_sequences: int = integer(1)
     length_penalty: float = finite_number(1.0, "a number", lambda x: True)
-    length_penalty_counts: str = choice("all", ("all", "new"))  # all tokens of a sequence, or only the new ones
+    length_penalty_counts: str = choice("all", ("all", "new"))
     use_cache: bool = boolean(True)
 
     # Sampling
     temperature: float = finite_number(1.0, "above 0 (for greedy search pass do_sample=False)", lambda x: x > 0)
-    top_k: int = integer(50, low=0)  # 0: all tokens
+    top_k: int = integer(50, low=0)
     top_p: float = finite_number(1.0, "above 0 and at most 1", lambda x: 0 < x <= 1)
     min_p: float | None = finite_number(None, "a number from 0 to 1", lambda x: 0 <= x <= 1)
     typical_p: float = finite_number(1.0, "above 0 and at most 1", lambda x: 0 < x <= 1)

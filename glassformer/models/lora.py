@@ -56,14 +56,25 @@ class LoraConfig:
 
     >>> LoraConfig(r=8, target_modules=["query", "value"]).lora_alpha
     8
+
+    Attributes:
+        r: The rank of the update of each weight.
+        lora_alpha: The update is scaled by lora_alpha / r.
+        lora_dropout: The dropout before the update.
+        target_modules: The layers that get an update: ends of their names, ours or those of the files, or
+            "all-linear".
+        modules_to_save: Parts that are trained and saved in full; None: an untrained head.
+        use_rslora: Scale by lora_alpha / sqrt(r) instead.
+        base_model_name_or_path: The model that the adapter is for, as its files name it; filled in when it is
+            saved.
     """
 
     r: int = 8
     lora_alpha: float = 8
     lora_dropout: float = 0.0
-    target_modules: str | tuple[str, ...] = ("query", "value")  # ends of names, ours or the file's; or "all-linear"
-    modules_to_save: tuple[str, ...] | None = None  # parts that are trained and saved in full; None: an untrained head
-    use_rslora: bool = False  # scale by alpha / sqrt(r) instead of alpha / r
+    target_modules: str | tuple[str, ...] = ("query", "value")
+    modules_to_save: tuple[str, ...] | None = None
+    use_rslora: bool = False
     base_model_name_or_path: str | None = None
 
     def __post_init__(self) -> None:

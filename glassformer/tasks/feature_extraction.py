@@ -18,7 +18,13 @@ from .text_task import TextTask
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureExtractionOptions(TruncationOptions):
-    return_tensors: bool | str = False  # True or "pt" for a tensor instead of nested lists, "np" for an array
+    """The form of the vectors.
+
+    Attributes:
+        return_tensors: True or "pt": a tensor instead of nested lists; "np": an array.
+    """
+
+    return_tensors: bool | str = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

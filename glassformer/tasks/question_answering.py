@@ -29,12 +29,24 @@ MASKED = -10_000.0  # the logit of a token that cannot be part of an answer
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionAnsweringOptions(TextOptions):
+    """Options for windows and answers.
+
+    Attributes:
+        top_k: How many answers are returned.
+        doc_stride: How many tokens two windows of a long context share; None: 128, or half of a small window.
+        max_seq_len: How many tokens a window has, with the question; None: 384, or as many as the model accepts.
+        max_question_len: A longer question is cut, and the answer reports it; None: no limit.
+        max_answer_len: The longest answer, in tokens.
+        handle_impossible_answer: Whether "" may be an answer too.
+        align_to_words: Begin and end answers at the borders of words.
+    """
+
     top_k: int = 1
-    doc_stride: int | None = None  # tokens that two windows share
-    max_seq_len: int | None = None  # tokens in a window, with the question
-    max_question_len: int | None = None  # None: no limit; else a longer one is truncated, and the answer reports it
-    max_answer_len: int = 15  # tokens
-    handle_impossible_answer: bool = False  # "" may be an answer too
+    doc_stride: int | None = None
+    max_seq_len: int | None = None
+    max_question_len: int | None = None
+    max_answer_len: int = 15
+    handle_impossible_answer: bool = False
     align_to_words: bool = True
 
     def __post_init__(self) -> None:

@@ -6,21 +6,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
+from ..field_docs import inherit_field_docs
 from ..text.base.encoding_options import TRUNCATION, check_choice, check_whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of every task."""
+    """The options of every task.
 
-    num_workers: Any = None  # accepted for compatibility and ignored: rows are read by the calling process
+    Attributes:
+        num_workers: Accepted for compatibility and ignored: rows are read by the calling process.
+    """
+
+    num_workers: Any = None
+
+    def __init_subclass__(cls) -> None:
+        inherit_field_docs(cls)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(Options):
-    """The options of every task that reads texts."""
+    """The options of every task that reads texts.
 
-    split_special_tokens: bool = False  # read "[MASK]" in a text as plain characters
+    Attributes:
+        split_special_tokens: Read "[MASK]" and the like in a text as plain characters.
+    """
+
+    split_special_tokens: bool = False
 
     def __post_init__(self) -> None:
         check_bool("split_special_tokens", self.split_special_tokens)
@@ -28,11 +40,18 @@ class TextOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class TruncationOptions(TextOptions):
-    """How to handle a text that is longer than the model accepts: it raises unless truncation is requested."""
+    """How to handle a text that is longer than the model accepts: it raises unless truncation is requested.
 
-    truncation: bool | str = False  # True is "longest_first"; "only_first", "only_second"
-    max_length: int | None = None  # None: the model's own limit
-    padding: Any = None  # accepted for compatibility and ignored: padding is never computed and changes no result
+    Attributes:
+        truncation: Cut a text that is longer than the model accepts, and report it; it is an error otherwise. Of a
+            pair, True and "longest_first" cut the longer text, "only_first" and "only_second" that one.
+        max_length: The length to cut to, in tokens; None: the longest that the model accepts.
+        padding: Accepted for compatibility and ignored: padding is never computed and changes no result.
+    """
+
+    truncation: bool | str = False
+    max_length: int | None = None
+    padding: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -35,8 +35,15 @@ def function_for(config: PretrainedConfig) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TextClassificationOptions(TruncationOptions):
-    top_k: int | str | None = "best"  # the number of labels, None for all; "best" is the best one, not in a list
-    function_to_apply: str | None = None  # "softmax", "sigmoid", "none"; None: what the model was trained for
+    """Options for the labels in an answer.
+
+    Attributes:
+        top_k: How many labels an answer has; None: all, "best": the best one, not in a list.
+        function_to_apply: How logits become scores: "softmax", "sigmoid" or "none"; None: as the model was trained.
+    """
+
+    top_k: int | str | None = "best"
+    function_to_apply: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,13 +26,27 @@ OUTSIDE = "O"
 
 @dataclass(frozen=True, kw_only=True)
 class TokenClassificationOptions(TextOptions):
-    aggregation_strategy: str = "none"  # how tokens become entities; the last three never split a word
+    """Options for words, tags and entities.
+
+    Attributes:
+        aggregation_strategy: How tokens become entities: "none", "simple", "first", "average" or "max"; the last
+            three never split a word.
+        ignore_labels: Labels that are left out of answers.
+        stride: How many tokens two windows of a long text share; None: a quarter of a window.
+        is_split_into_words: A list of texts is one row, given as its words.
+        delimiter: What joins such words to the text that offsets refer to; None: a space.
+        crf: Give the model a conditional random field over tags where it is loaded: True, False or "unconstrained";
+            None keeps what it has.
+        constrained_decoding: Answer only with sequences of tags that their scheme allows, also without a CRF.
+    """
+
+    aggregation_strategy: str = "none"
     ignore_labels: Sequence[str] = (OUTSIDE,)
-    stride: int | None = None  # the overlap of windows in tokens; None for a quarter of a window
-    is_split_into_words: bool = False  # a list of texts is one row, given as its words
-    delimiter: str | None = None  # joins such words to the text that offsets refer to; None is a space
-    crf: bool | str | None = None  # where a model is loaded: give it a conditional random field; None keeps what it has
-    constrained_decoding: bool = False  # only sequences of tags that their scheme allows, also without a CRF
+    stride: int | None = None
+    is_split_into_words: bool = False
+    delimiter: str | None = None
+    crf: bool | str | None = None
+    constrained_decoding: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,10 +20,20 @@ from .text_task import TextTask
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroShotOptions(TruncationOptions):
-    truncation: bool | str = "only_first"  # the text is truncated, never the label, and the result reports it
-    candidate_labels: str | Sequence[str] | None = None  # a list, or words with commas between them
+    """The labels, and the sentence that they are put into.
+
+    Attributes:
+        truncation: How a text that is too long is cut: "only_first" cuts the text and never the label, and the
+            answer reports it.
+        candidate_labels: The labels to choose from: a list, or words with commas between them.
+        hypothesis_template: The sentence that a label makes, with {} in its place.
+        multi_label: Whether several labels may be true at once.
+    """
+
+    truncation: bool | str = "only_first"
+    candidate_labels: str | Sequence[str] | None = None
     hypothesis_template: str = "This example is {}."
-    multi_label: bool = False  # whether several labels may be true at once
+    multi_label: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

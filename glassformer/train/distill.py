@@ -23,12 +23,19 @@ MIN_LOGIT = -1e30  # logits of padding are lower, and would become infinite when
 
 @dataclass(frozen=True, kw_only=True)
 class DistillSettings:
-    """The teacher, and the weights of its losses."""
+    """The teacher, and the weights of its losses.
 
-    teacher: str  # a checkpoint of the same task, with the same labels and vocabulary
-    temperature: float = 2.0  # above 1 small probabilities of the teacher matter more
-    alpha: float = 0.5  # the teacher's share of the loss; the rest is the loss of the labels
-    hidden: float = 0.0  # the weight of the distance between hidden states; needs layers of the same width
+    Attributes:
+        teacher: A checkpoint of the same task, with the same labels and vocabulary.
+        temperature: Above 1, small probabilities of the teacher matter more.
+        alpha: The teacher's share of the loss; the rest is the loss of the labels.
+        hidden: The weight of the distance between hidden states; needs layers of the same width.
+    """
+
+    teacher: str
+    temperature: float = 2.0
+    alpha: float = 0.5
+    hidden: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.teacher, str) or not self.teacher:

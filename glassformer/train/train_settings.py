@@ -32,52 +32,101 @@ class TrainSettings:
 
     >>> TrainSettings(output_dir="run", learning_rate=3e-5, num_train_epochs=2).warmup(total=100)
     0
+
+    Attributes:
+        output_dir: The folder to write: the final model, checkpoint-N folders, log.jsonl and report.html.
+        num_train_epochs: How many times all training rows are read.
+        max_steps: The number of updates, instead of epochs.
+        per_device_train_batch_size: The maximum number of rows in a batch; without it only tokens_per_batch limits
+            a batch.
+        tokens_per_batch: The maximum number of real tokens in a batch; padding does not count.
+        gradient_accumulation_steps: How many batches make one update, on each rank; the gradient is that of one
+            large batch.
+        seed: The seed of everything random: new weights, the order of rows, dropout, masks.
+        learning_rate: The highest learning rate, reached after the warm-up.
+        lr_scheduler_type: How the rate changes after the warm-up: linear, cosine, cosine_with_restarts, polynomial,
+            constant, constant_with_warmup, inverse_sqrt or warmup_stable_decay.
+        lr_scheduler_kwargs: Arguments of that schedule, such as { num_cycles = 2 }.
+        warmup_steps: The number of updates in which the rate rises from zero.
+        warmup_ratio: The same as a share of all updates; give one of the two.
+        optimizer: "adamw", or "adam": weight_decay is added to the gradient (L2), and so is divided by Adam's
+            scale.
+        weight_decay: By how much weights are pulled to zero; not applied to biases and normalisation.
+        adam_beta1: The decay rate of Adam's running mean of gradients.
+        adam_beta2: The decay rate of Adam's running mean of squared gradients.
+        adam_epsilon: Added to the divisor of Adam's update.
+        max_grad_norm: Gradients with a larger norm are scaled down to this one; None or 0: they are not.
+        layer_decay: The factor of the learning rate from each layer to the one below it; below 1, lower layers
+            learn more slowly.
+        label_smoothing_factor: The share of each target that is spread over all labels or words.
+        class_weights: Weight labels by their inverse frequency, so that rare ones count as much as frequent ones.
+        freeze: Parts that keep their weights, by name, such as ["bert.embeddings"].
+        freeze_layers: Freeze the embeddings and this number of layers above them.
+        precision: "fp32", "bf16" or "fp16" (mixed precision: weights stay in fp32).
+        gradient_checkpointing: Compute activations again in the backward pass instead of keeping them: less memory,
+            more time.
+        device: "auto": a CUDA device if there is one, else the processor; or "cpu", "cuda", "cuda:1", "mps", ...
+        fully_shard: Under torchrun: shard the model over the ranks (FSDP2), if it is too large for one device.
+        rank_timeout: Seconds without an answer after which a rank counts as lost and the job ends.
+        logging_steps: Log every so many updates.
+        eval_steps: Evaluate every so many updates; None: after each epoch.
+        save_steps: Save a checkpoint every so many updates; None: after each epoch.
+        save_minutes: Also save every so many minutes, even within an epoch; the next checkpoint replaces this one.
+            None: never.
+        save_total_limit: How many checkpoints to keep, beside the best one; None: all.
+        metric_for_best_model: The metric that says which checkpoint is best; None: the task's first one, else the
+            loss.
+        early_stopping_patience: Stop after this many evaluations without an improvement; None: never.
+        load_best_model_at_end: Let the final model be the best checkpoint instead of the last one.
+        average_checkpoints: Let the final model be the mean of this many of the newest checkpoints.
+        tensorboard: Write event files for TensorBoard too.
+        report: Write report.html, with curves, at the end.
     """
 
-    output_dir: str  # the final model, checkpoint-N folders, log.jsonl, report.html
+    output_dir: str
 
     num_train_epochs: int = 3
-    max_steps: int | None = None  # instead of epochs
-    per_device_train_batch_size: int | None = None  # the maximum number of rows in a batch; None: no limit
-    tokens_per_batch: int = 4096  # the maximum number of real tokens in a batch
-    gradient_accumulation_steps: int = 1  # batches per update, on each rank
+    max_steps: int | None = None
+    per_device_train_batch_size: int | None = None
+    tokens_per_batch: int = 4096
+    gradient_accumulation_steps: int = 1
     seed: int = 42
 
     learning_rate: float = 5e-5
     lr_scheduler_type: str = "linear"
     lr_scheduler_kwargs: dict[str, Any] = field(default_factory=dict)
     warmup_steps: int = 0
-    warmup_ratio: float = 0.0  # of all steps, when warmup_steps is 0
-    optimizer: str = "adamw"  # "adam": weight_decay is added to the gradient (L2), and so is divided by Adam's scale
-    weight_decay: float = 0.01  # not applied to biases and LayerNorm
+    warmup_ratio: float = 0.0
+    optimizer: str = "adamw"
+    weight_decay: float = 0.01
     adam_beta1: float = 0.9
     adam_beta2: float = 0.999
     adam_epsilon: float = 1e-6
-    max_grad_norm: float | None = 1.0  # None or 0: no clipping
-    layer_decay: float = 1.0  # the factor of the learning rate from each layer to the one below it
+    max_grad_norm: float | None = 1.0
+    layer_decay: float = 1.0
     label_smoothing_factor: float = 0.0
-    class_weights: bool = False  # weight labels by inverse frequency
+    class_weights: bool = False
 
-    freeze: tuple[str, ...] = ()  # parts by name, such as "bert.embeddings"
-    freeze_layers: int = 0  # freeze the embeddings and this number of layers above them
+    freeze: tuple[str, ...] = ()
+    freeze_layers: int = 0
 
     precision: str = "fp32"
     gradient_checkpointing: bool = False
     device: str = "auto"
-    fully_shard: bool = False  # under torchrun: shard the model over the ranks (FSDP2), if it is too large for a device
-    rank_timeout: float = 600.0  # seconds without an answer after which a rank counts as lost and the job ends
+    fully_shard: bool = False
+    rank_timeout: float = 600.0
 
     logging_steps: int = 10
-    eval_steps: int | None = None  # None: after each epoch
-    save_steps: int | None = None  # None: after each epoch
-    save_minutes: float | None = 10.0  # also after so many minutes, even within an epoch, until the next one; None: not
-    save_total_limit: int | None = 2  # the number of checkpoints to keep, beside the best; None: all
-    metric_for_best_model: str | None = None  # None: the task's first metric, else the loss
-    early_stopping_patience: int | None = None  # evaluations without an improvement
+    eval_steps: int | None = None
+    save_steps: int | None = None
+    save_minutes: float | None = 10.0
+    save_total_limit: int | None = 2
+    metric_for_best_model: str | None = None
+    early_stopping_patience: int | None = None
     load_best_model_at_end: bool = False
-    average_checkpoints: int | None = None  # the final model is the mean of this number of newest checkpoints
-    tensorboard: bool = False  # also write event files for TensorBoard
-    report: bool = True  # write report.html at the end
+    average_checkpoints: int | None = None
+    tensorboard: bool = False
+    report: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.output_dir, str) or not self.output_dir:

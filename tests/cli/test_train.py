@@ -13,7 +13,8 @@ import glassformer
 from glassformer import ConfigError
 from glassformer.cli import main as command
 from glassformer.train.recipes.build_trainer import build_trainer
-from glassformer.train.recipes.recipe import DataSettings, Recipe, make_recipe, names_of, set_field, set_fields
+from glassformer.train.recipes.recipe import DataSettings, Recipe, make_recipe, names_of
+from glassformer.train.recipes.recipe_fields import set_field, set_fields
 from glassformer.train.recipes.recipe_text import read_recipe
 from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer

@@ -47,7 +47,8 @@ def compare(
         json: Print the comparison as JSON.
     """
     from ...train.distributed import is_main_process
-    from ...train.recipes.recipe import make_recipe, set_fields
+    from ...train.recipes.recipe import make_recipe
+    from ...train.recipes.recipe_fields import set_fields
     from ...train.recipes.recipe_text import read_recipe
     from ...train.reporting.compare_runs import Stopped, write_comparison
     from ...train.reporting.compare_runs import compare as compare_runs

@@ -162,18 +162,15 @@ def read_options(task: str, given: Iterable[str]) -> dict[str, Any]:
 
 def parse_option_value(kind: type[Task], name: str, text: str) -> Any:
     """The value of an option: lists are separated by commas; none is None unless the option has such a value."""
+    from ...train.recipes.recipe_text import read_option
+
     value = parse_value(text)
     spec = kind.Options.__dataclass_fields__.get(name)
     if spec is None or not isinstance(value, str):
         return value
     if "Sequence" in spec.type:
         return [parse_value(part.strip()) for part in value.split(",") if part.strip()] or value
-    if value == "none":
-        try:
-            kind.Options(**{name: value})
-        except InputError:
-            return None
-    return value
+    return read_option(kind, name, value)
 
 
 def row_of(task: str, texts: tuple[str, ...]) -> list[Any]:

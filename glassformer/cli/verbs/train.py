@@ -34,7 +34,8 @@ def train(
     """Train a model for a task, from the command line or from a recipe; it can be stopped and resumed exactly.
 
     Every field of a recipe is an option: --model, --data (training rows), --eval, --output-dir,
-    --learning-rate, --columns text=sentence, --options.truncation=true, ... --print-config shows all of them.
+    --learning-rate, --columns text=sentence, --options.truncation=true, ... All are explained below; with a
+    task, `glass train TASK --help`, only that task's. --print-config writes them into a recipe.
     Under torchrun the same command trains with several processes.
 
     examples:
@@ -49,12 +50,14 @@ def train(
         what: A task such as text-classification, or a TOML file.
         set: A field of the recipe; --FIELD=VALUE is the same.
         resume: Resume from the newest checkpoint in the output folder, if there is one.
-        print_config: Print the complete recipe and end; required fields that are not given are printed as "...".
+        print_config: Print the recipe with all its fields, explained, and end; required ones that are not given are
+            printed as "...".
         check_resume: Check that resuming is exact: train six steps with and without a break, and compare every bit.
         json: Print the result as JSON.
     """
-    from ...train.recipes.recipe import fill_placeholders, make_recipe, set_fields
-    from ...train.recipes.recipe_text import as_toml, read_recipe
+    from ...train.recipes.recipe import make_recipe
+    from ...train.recipes.recipe_fields import fill_placeholders, set_fields
+    from ...train.recipes.recipe_text import read_recipe
 
     is_file = what.endswith(".toml")
     if not is_file and Path(f"{what}.toml").exists():
@@ -65,7 +68,9 @@ def train(
         fill_placeholders(values)
     recipe = make_recipe(values, what if is_file else "the command line")
     if print_config:
-        print(as_toml(recipe), end="")
+        from ...train.recipes.recipe_reference import explained_toml
+
+        print(explained_toml(recipe), end="")
         return 0
     if check_resume:
         return run_resume_check(recipe, json)
@@ -163,4 +168,17 @@ def prepare(arguments: Sequence[str]) -> list[str]:
     return options_as_fields(arguments, OWN_OPTIONS)
 
 
+def print_fields_after_help(arguments: Sequence[str]) -> None:
+    """Print every field of a recipe after the help: those of one task if it is named, else those of all tasks."""
+    from ...train.recipes import recipe_reference as reference
+
+    given = arguments[0] if arguments and not arguments[0].startswith("-") else ""
+    if given.endswith(".toml"):
+        from ...train.recipes.recipe_text import read_recipe
+
+        given = str(read_recipe(Path(given)).get("task", ""))
+    reference.print_help(given)
+
+
 train.prepare = prepare  # type: ignore[attr-defined]
+train.after_help = print_fields_after_help  # type: ignore[attr-defined]

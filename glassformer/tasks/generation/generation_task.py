@@ -21,11 +21,19 @@ Writer = TypeVar("Writer", bound="GenerationTask")
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationTaskOptions(TextOptions):
-    """The task's own options; every setting of `GenerationConfig` is an option too."""
+    """The task's own options; every setting of `GenerationConfig` is an option too.
 
-    clean_up_tokenization_spaces: bool | None = None  # None: the tokenizer's own setting
-    prefix: str | None = None  # prepended to every text
-    generator: Any = None  # a seed; each row has random numbers of its own
+    Attributes:
+        clean_up_tokenization_spaces: Whether spaces before punctuation are removed; None: the tokenizer's own
+            setting.
+        prefix: Prepended to every text.
+        generator: A seed; each row has random numbers of its own. Also called seed.
+        settings: The settings of GenerationConfig that were given.
+    """
+
+    clean_up_tokenization_spaces: bool | None = None
+    prefix: str | None = None
+    generator: Any = None
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -36,17 +36,30 @@ from .generation_task import GenerationTask, GenerationTaskOptions
 
 @dataclass(frozen=True, kw_only=True)
 class TextGenerationOptions(GenerationTaskOptions, DocumentOptions):
-    """Options for prompts, and for plain text in training and evaluation."""
+    """Options for prompts, and for plain text in training and evaluation.
 
-    context: int | None = None  # block size in tokens; longer documents are split. None: the model's limit
-    document_end: str = ""  # appended to every document in training, such as "<|endoftext|>"
-    overlap: int = 0  # in evaluation: tokens of the previous block that a block reads again as context
-    sampled_words: int | None = None  # in training: the size of the sampled softmax, None for the full vocabulary
-    recall: float = 0.0  # in evaluation: the weight of a continuous cache over the block in each prediction
-    recall_sharpness: float = 1.0  # the scale of similarities in that cache
-    return_full_text: bool = True  # with the prompt
-    return_tensors: bool = False  # token ids instead of text
-    label: str | None = None  # for models trained with control tokens
+    Attributes:
+        context: In training and evaluation: the size of blocks in tokens, at which longer documents are split;
+            None: the longest that the model accepts.
+        document_end: Appended to every document in training, such as "<|endoftext|>".
+        overlap: In evaluation: how many tokens of the block before it a block reads again as context.
+        sampled_words: In training: the size of the sampled softmax; None: the full vocabulary.
+        recall: In evaluation: the weight of a continuous cache over the block in each prediction.
+        recall_sharpness: The scale of similarities in that cache.
+        return_full_text: Whether an answer begins with the prompt.
+        return_tensors: Return token ids instead of text.
+        label: The control token to put before every text, for models that were trained with such.
+    """
+
+    context: int | None = None
+    document_end: str = ""
+    overlap: int = 0
+    sampled_words: int | None = None
+    recall: float = 0.0
+    recall_sharpness: float = 1.0
+    return_full_text: bool = True
+    return_tensors: bool = False
+    label: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

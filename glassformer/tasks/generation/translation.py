@@ -20,9 +20,15 @@ CHINESE_OR_JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions(TextToTextOptions):
-    """How BLEU tokenizes texts, beside the options of all text-to-text tasks."""
+    """How BLEU tokenizes texts, beside the options of all text-to-text tasks.
 
-    bleu_tokenize: str = "13a"  # "zh" for Chinese targets, "none" for texts that are tokenized already
+    Attributes:
+        bleu_tokenize: How BLEU splits texts: "13a", "zh" for Chinese targets, "none" for texts that are tokenized
+            already, ...
+        bleu_lowercase: Whether BLEU ignores case.
+    """
+
+    bleu_tokenize: str = "13a"
     bleu_lowercase: bool = False
 
     def __post_init__(self) -> None:

@@ -20,9 +20,17 @@ from ..text_task import TextTask
 
 @dataclass(frozen=True, kw_only=True)
 class FillMaskOptions(TruncationOptions):
+    """Options for the words in an answer.
+
+    Attributes:
+        top_k: How many words are returned for each mask.
+        targets: Rank only these words; their scores do not change.
+        whole_words: Return no pieces of words such as "##ing", no punctuation and no special tokens.
+    """
+
     top_k: int = 5
-    targets: str | Sequence[str] | None = None  # rank only these words; their scores do not change
-    whole_words: bool = False  # no subwords such as "##ing", no punctuation, no special tokens
+    targets: str | Sequence[str] | None = None
+    whole_words: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -24,9 +24,17 @@ from .plain_text import DocumentOptions, add_line_ends, make_segmenter, read_cor
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModelingOptions(FillMaskOptions, DocumentOptions):
-    mask_fraction: float = 0.15  # of all tokens
-    mask_whole_words: bool = False  # all tokens of a word or none
-    words: Any = None  # how texts without spaces are segmented into words: "spaces", a file of words, or a function
+    """Options for masking, beside those of documents and of answers.
+
+    Attributes:
+        mask_fraction: The share of tokens that are to be predicted.
+        mask_whole_words: Mask all tokens of a word or none.
+        words: How texts without spaces are segmented into words: "spaces", a file of words, or a function.
+    """
+
+    mask_fraction: float = 0.15
+    mask_whole_words: bool = False
+    words: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -32,11 +32,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentOptions(TextOptions):
-    """Which rows make a document; no example crosses its borders."""
+    """Which rows make a document; no example crosses its borders.
 
-    documents: str = "row"  # every row is one, "blank": rows up to an empty one, "file": all rows of a file
-    document_start: str | None = None  # a regular expression: the row in which it is found starts a document
-    line_end: str | None = None  # appended to every row in training, such as "<eos>"; None: what keeps words apart
+    Attributes:
+        documents: Which rows make a document: "row": each is one, "blank": rows up to an empty one, "file": all
+            rows of a file.
+        document_start: A regular expression: the row in which it is found starts a document.
+        line_end: Appended to every row in training, such as "<eos>"; None: what keeps words apart.
+    """
+
+    documents: str = "row"
+    document_start: str | None = None
+    line_end: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -32,9 +32,17 @@ MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"  # the two objectives
 
 @dataclass(frozen=True, kw_only=True)
 class PreTrainingOptions(MaskedLanguageModelingOptions):
+    """Options for pairs of sentences, beside those of masking.
+
+    Attributes:
+        sentences: "row": every row is a sentence; "punctuation": rows are split after full stops and similar marks.
+        pairs: "next": the second sentence follows the first or is of another document; "order": the two may be
+            swapped.
+    """
+
     documents: str = "blank"
-    sentences: str = "row"  # every row is one, "punctuation": rows are split after full stops and similar marks
-    pairs: str = "next"  # the second follows the first or is of another document; "order": the two may be swapped
+    sentences: str = "row"
+    pairs: str = "next"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -33,8 +33,15 @@ class EmbeddedText(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingOptions(TruncationOptions):
+    """Options for texts that become one vector.
+
+    Attributes:
+        truncation: Cut a text that is longer than the model accepts, and report it; False: it is an error.
+        prompt: Prepended to every text.
+    """
+
     truncation: bool | str = True
-    prompt: str = ""  # prepended to every text
+    prompt: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -31,11 +31,22 @@ OBJECTIVES = ("score", "ranking", "triplet")
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceSimilarityOptions(EmbeddingOptions):
-    similarity: str | None = None  # "cosine", "dot", "euclidean", "manhattan"; None: the model's own
-    objective: str = "score"  # train the cosine; "ranking": to find text_pair among others; "triplet"
-    full_score: float = 1.0  # for "score": the score of texts with the same meaning in the rows, 5 in STS-B
-    scale: float = 20.0  # for "ranking": the factor of cosines before the softmax
-    margin: float = 5.0  # for "triplet": by how much a negative must be farther away than the positive
+    """Options for measures and for objectives of training.
+
+    Attributes:
+        similarity: "cosine", "dot", "euclidean" or "manhattan"; None: the model's own.
+        objective: What is trained: "score": the cosine equals the score; "ranking": text_pair is found among those
+            of other rows; "triplet": text_pair is nearer than the negative.
+        full_score: For "score": the score of texts with the same meaning in the rows, 5 in STS-B.
+        scale: For "ranking": the factor of cosines before the softmax.
+        margin: For "triplet": by how much a negative must be farther away than the positive.
+    """
+
+    similarity: str | None = None
+    objective: str = "score"
+    full_score: float = 1.0
+    scale: float = 20.0
+    margin: float = 5.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -51,6 +51,16 @@ def train_tokenizer(
     ['the', '<unk>', 'sat', '<eos>']
 
     Characters (or words) of the text that have no token are logged.
+
+    Args:
+        files_or_texts: Text files, or an iterator of strings.
+        kind: wordpiece, bpe, characters or words.
+        vocab_size: The maximum number of tokens; None: 30,000 of wordpiece and bpe, all words.
+        min_frequency: How often a piece, a character or a word must occur to become a token; None: 2 for pieces,
+            else 1.
+        lowercase: For wordpiece: whether upper and lower case are the same; None: they are.
+        limit_alphabet: For wordpiece: keep only this many of the most frequent characters; None: as many as
+            there is room for.
     """
     made, coverage = make_tokenizer(files_or_texts, kind, vocab_size, min_frequency, lowercase, limit_alphabet)
     coverage.warn()

@@ -35,18 +35,16 @@ import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...data.columns import parse_column
-from ...errors import ConfigError, InputError, meant_by
+from ...errors import ConfigError, meant_by
 from ...registry import ARCHITECTURES, architecture_for
 from ...tasks.task_options import check_at_least
-from ...tasks.task_registry import full_name
+from ...tasks.task_registry import full_name, task_class
 from ...text.base.encoding_options import check_choice, check_range, check_whole_number
 from ..train_settings import TrainSettings
-from .recipe_text import parse_value
+from .recipe_text import NONE, read_option, with_read_none, with_written_none
 
 if TYPE_CHECKING:
     from ...models.lora import LoraConfig
@@ -69,23 +67,45 @@ USUAL_TOKENIZERS = {  # of new models: the kind that their published checkpoints
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
-    """The rows for training and evaluation."""
+    """The rows for training and evaluation.
 
-    train: str | dict[str, str]  # a file, a folder, a pattern, hf://datasets/OWNER/NAME/PATH; or {column: file}, ...
-    eval: str | dict[str, str] | None = None  # ... for parallel files with a line per row
-    eval_fraction: float | None = None  # without `eval`: a random fraction of the rows is used for evaluation
-    eval_tail: float | None = None  # without `eval`: the last fraction of the rows is used for evaluation
-    columns: dict[str, Any] | None = None  # the task's column name -> name or number in the file
+    Attributes:
+        train: The training rows: a file (txt, csv, tsv, jsonl, json, conll, parquet), a folder of files, a pattern,
+            hf://datasets/OWNER/NAME/PATH, or parallel files with a line per row, { source = "a.de", target = "a.en"
+            }.
+        eval: The evaluation rows, in the same forms.
+        eval_fraction: Without eval: the random share of the training rows that is used for evaluation instead.
+        eval_tail: Without eval: the last share of the training rows is used for evaluation instead.
+        columns: Which of the file's columns are read as what: the task's name -> a name or a number from 0, { text
+            = "review", label = 0 }. If not given, columns are found by their names.
+        format: The format, if it does not follow from the file's suffix.
+        header: Whether the first line of a csv or tsv file names its columns; None: it is detected.
+        delimiter: The separator of the columns of a csv or tsv file, if it is neither a comma nor a tab.
+        quotes: Whether fields of a csv or tsv file may be quoted; None: those of csv may.
+        encoding: What the files are written in, such as gbk, big5 or utf-16; None: UTF-8.
+        on_bad: What to do with a row that cannot be read: "raise" stops with its file and line, "skip" leaves it
+            out and reports how many.
+        limit: Use a random sample of this many training rows, the same in every run.
+        eval_limit: The same for the evaluation rows.
+        streaming: Read training rows while training, so that they need not fit into memory.
+        buffer: When streaming: how many rows are in memory at once, and shuffled together.
+    """
+
+    train: str | dict[str, str]
+    eval: str | dict[str, str] | None = None
+    eval_fraction: float | None = None
+    eval_tail: float | None = None
+    columns: dict[str, Any] | None = None
     format: str | None = None
     header: bool | None = None
     delimiter: str | None = None
     quotes: bool | None = None
-    encoding: str | None = None  # what the files are written in, such as gbk or utf-16; None: UTF-8
-    on_bad: str = "raise"  # for rows that cannot be read; "skip" leaves them out, and reports how many
-    limit: int | None = None  # use a random sample of the training rows, the same in every run
-    eval_limit: int | None = None  # the same for the evaluation rows
-    streaming: bool = False  # training rows are read while training, and need not fit into memory
-    buffer: int = 10_000  # when streaming: rows that are in memory at once, and shuffled together
+    encoding: str | None = None
+    on_bad: str = "raise"
+    limit: int | None = None
+    eval_limit: int | None = None
+    streaming: bool = False
+    buffer: int = 10_000
 
     @property
     def has_eval_rows(self) -> bool:
@@ -95,16 +115,33 @@ class DataSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """The task, model, rows and settings of a training run."""
+    """The task, model, rows and settings of a training run.
+
+    Attributes:
+        task: The task, such as text-classification; docs/tasks.md lists all.
+        model: A folder or a hub name; or "new:bert", "new:gpt2", "new:transformer", ...: an untrained model.
+        data: The rows for training and evaluation.
+        train: The settings of training.
+        tokenizer: A folder or a hub name; or "new:wordpiece", "new:bpe", "new:characters", "new:words": one that is
+            made from the rows. None: the model's own; of a new model, a new one of its usual kind.
+        target_tokenizer: The same for generated texts, if they need another one.
+        size: The size of a new model: "tiny", "mini", "small" or "base"; None: the one that fits the data.
+        from_scratch: Take only the shape of the model, and initialise its weights anew.
+        vocabulary: How a new tokenizer is made.
+        options: The options of the task.
+        config: Fields of the model's config, such as hidden_dropout_prob; those of a new model's shape too.
+        lora: An adapter; without this section all weights are trained.
+        distill: A teacher; without this section only the rows are targets.
+    """
 
     task: str
     model: str
     data: DataSettings
     train: TrainSettings
-    tokenizer: str | None = None  # None: the model's own; of a new model, a new one of its usual kind
-    target_tokenizer: str | None = None  # for generated texts; None: the same
-    size: str | None = None  # of a new model: tiny, mini, small or base; None: the one that fits the data
-    from_scratch: bool = False  # the shape of `model` with newly initialised weights
+    tokenizer: str | None = None
+    target_tokenizer: str | None = None
+    size: str | None = None
+    from_scratch: bool = False
     vocabulary: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
@@ -112,8 +149,13 @@ class Recipe:
     distill: DistillSettings | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        optional = {name: None if value is None else vars(value) for name, value in self.optional_sections.items()}
-        return {**vars(self), "data": vars(self.data), "train": self.train.to_dict(), **optional}
+        """The values of the recipe's file."""
+        sections = {name: None if value is None else vars(value) for name, value in self.optional_sections.items()}
+        sections["data"] = with_written_none(vars(self.data), DataSettings)
+        sections["train"] = with_written_none(self.train.to_dict(), TrainSettings)
+        if None in self.options.values():
+            sections["options"] = with_written_none(self.options, task_class(self.task).Options)
+        return {**vars(self), **sections}
 
     @property
     def optional_sections(self) -> dict[str, Any]:
@@ -132,54 +174,6 @@ def names_of(kind: type) -> list[str]:
 
 # The section of a field that is given by its name alone.
 SECTION_OF = dict.fromkeys(names_of(DataSettings), "data") | dict.fromkeys(names_of(TrainSettings), "train")
-# Fields whose values are texts even if they look like numbers or dates: a folder may be called 7, or 2024-05-01.
-TEXT_FIELDS = ("model", "tokenizer", "target_tokenizer", "output_dir", "data", "eval", "teacher")
-
-
-def set_field(values: dict[str, Any], name: str, value: Any) -> None:
-    """Set one field of a recipe by its full name, such as train.seed; those of [train] and [data] need no section.
-
-    >>> values = {"train": {"seed": 1}}
-    >>> for name, value in {"learning-rate": 0.1, "columns.text": "sentence", "data": "a.tsv"}.items():
-    ...     set_field(values, name, value)
-    >>> values
-    {'train': {'seed': 1, 'learning_rate': 0.1}, 'data': {'columns': {'text': 'sentence'}, 'train': 'a.tsv'}}
-    """
-    *sections, last = name.replace("-", "_").split(".")
-    first = sections[0] if sections else last
-    if [*sections, last] == ["data"]:
-        sections, last = ["data"], "train"
-    elif first not in names_of(Recipe) and first in SECTION_OF:
-        sections.insert(0, SECTION_OF[first])
-    for section in sections:
-        values = values.setdefault(section, {})
-        if not isinstance(values, dict):
-            raise ConfigError(f"{name} cannot be set: {section} is not a section")
-    values[last] = value
-
-
-def set_fields(values: dict[str, Any], given: Iterable[str]) -> None:
-    """Set fields written as NAME=VALUE; those of columns also as columns=NAME=COLUMN, as all verbs have them."""
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise InputError(f"--set takes FIELD=VALUE, got {each!r}")
-        parsed = parse_value(value)
-        if name in ("columns", "data.columns") and isinstance(parsed, str):
-            column, parsed = parse_column(value)
-            set_field(values, f"data.columns.{column}", parsed)
-            continue
-        is_number = isinstance(parsed, int | float | date | time) and not isinstance(parsed, bool)
-        is_text = name.replace("-", "_").rpartition(".")[2] in TEXT_FIELDS and is_number
-        set_field(values, name, value if is_text else parsed)
-
-
-def fill_placeholders(values: dict[str, Any]) -> None:
-    """Set required fields that are missing to "...", so that the recipe can be shown."""
-    values.setdefault("model", "...")
-    for section, name in (("data", "train"), ("train", "output_dir")):
-        if isinstance(values.setdefault(section, {}), dict):
-            values[section].setdefault(name, "...")
 
 
 def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
@@ -217,7 +211,10 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         raise ConfigError(f"{where}: {tokenizer} gives tokens other ids than {model} has: give from_scratch too")
     if sections["vocabulary"] and not is_new(tokenizer):
         raise ConfigError(f"{where}: [vocabulary] is for a new tokenizer: {', '.join(NEW_TOKENIZERS)}")
-    data = DataSettings(**sections["data"])
+    data = DataSettings(**with_read_none(sections["data"], DataSettings))
+    options = sections["options"]
+    if NONE in options.values():
+        options = {name: read_option(task_class(values["task"]), name, value) for name, value in options.items()}
     check_data(data, where)
     return Recipe(
         task=values["task"],
@@ -228,8 +225,8 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
         from_scratch=values.get("from_scratch", False),
         vocabulary=dict(sections["vocabulary"]),
         data=data,
-        train=TrainSettings.from_dict(sections["train"], f"{where}: [train]"),
-        options=dict(sections["options"]),
+        train=TrainSettings.from_dict(with_read_none(sections["train"], TrainSettings), f"{where}: [train]"),
+        options=dict(options),
         config=dict(sections["config"]),
         **make_optional_sections({name: sections[name] for name in ("lora", "distill") if name in values}, where),
     )
@@ -239,8 +236,6 @@ def usual_tokenizer(model: str, task: str) -> str | None:
     """The kind of tokenizer that a new model of this name gets for a task if none is given."""
     if not is_new(model) or model in USUAL_TOKENIZERS:
         return USUAL_TOKENIZERS.get(model)
-    from ...tasks.task_registry import task_class
-
     return USUAL_TOKENIZERS.get(NEW + architecture_for(model.removeprefix(NEW), task_class(task).head))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,11 @@ from ...checkpoints.files import reason_of
 from ...errors import ConfigError, InputError
 
 if TYPE_CHECKING:
+    from ...tasks.task import Task
     from .recipe import Recipe
+
+NONE = "none"  # in files, which have no null
+SECTIONS = ("data", "vocabulary", "options", "config", "lora", "distill", "train")
 
 try:
     import tomllib as toml
@@ -45,13 +51,8 @@ def parse_value(text: str) -> Any:
 def as_toml(recipe: Recipe) -> str:
     """A recipe as TOML, complete with all defaults."""
     values = recipe.to_dict()
-    plain = {
-        name: value
-        for name, value in values.items()
-        if not isinstance(value, dict) and name not in recipe.optional_sections
-    }
-    lines = [line_of(name, value) for name, value in plain.items()]
-    for section in ("data", "vocabulary", "options", "config", "lora", "distill", "train"):
+    lines = [line_of(name, value) for name, value in values.items() if name not in SECTIONS]
+    for section in SECTIONS:
         if values[section] is None:
             lines += ["", f"# [{section}] is not set"]
             continue
@@ -60,6 +61,11 @@ def as_toml(recipe: Recipe) -> str:
 
 
 def line_of(name: str, value: Any) -> str:
+    """A field as a line.
+
+    >>> line_of("seed", 42), line_of("limit", None)
+    ('seed = 42', '# limit is not set')
+    """
     return f"# {name} is not set" if value is None else f"{name} = {toml_value(value)}"
 
 
@@ -71,3 +77,29 @@ def toml_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+# --- fields without a value --------------------------------------------------------------------------------------
+
+
+def with_written_none(values: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The values of a section with "none", as TOML has no null, where a field is without the value of its default."""
+    defaults = {spec.name: spec.default for spec in dataclasses.fields(kind)}
+    return {name: NONE if value is None and defaults.get(name) is not None else value for name, value in values.items()}
+
+
+def with_read_none(values: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The values of a section with None for "none" in fields that can be without a value."""
+    optional = [spec.name for spec in dataclasses.fields(kind) if "None" in str(spec.type)]
+    return {name: None if value == NONE and name in optional else value for name, value in values.items()}
+
+
+def read_option(kind: type[Task], name: str, value: Any) -> Any:
+    """The value of an option; "none" is None unless the option has such a value."""
+    if value != NONE:
+        return value
+    try:
+        kind.Options(**{name: NONE})
+    except (InputError, TypeError):  # or a setting of generation, which is no field
+        return None
+    return NONE
