@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
@@ -168,12 +169,15 @@ def notes_on_stderr() -> Iterator[None]:
 class Notes(logging.Handler):
     """Log records as notes; looks up standard error each time, since it may be redirected.
 
-    Of several processes that torchrun started, only the first one prints them.
+    An exception that was logged is a fault of ours, and is printed with its traceback. Of several processes that
+    torchrun started, only the first one prints them.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
         if os.environ.get("RANK", "0") == "0":
             print_error(f"note: {record.getMessage()}")
+            if record.exc_info:
+                traceback.print_exception(*record.exc_info)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from .config import GenerationConfig
 
 RandomGenerators = torch.Generator | list[torch.Generator] | None
@@ -93,6 +93,8 @@ def make_generators(given, rows: int, device: torch.device) -> RandomGenerators:
         if isinstance(one, torch.Generator):
             return one
         if isinstance(one, int) and not isinstance(one, bool):
+            if not -(2**63) <= one < 2**64:
+                raise InputError(f"a seed has at most 64 bits, got {shown(one, 40)}")
             return torch.Generator(device).manual_seed(one)
         raise InputError(f"generator takes torch.Generators or whole numbers as seeds, got {one!r:.60}")
 

@@ -6,7 +6,6 @@ and sent as plain numbers.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -55,21 +54,13 @@ class Explorer:
         self.kept: OrderedDict[int, ReadText] = OrderedDict()
         self.probes: dict[tuple[int, str], dict[str, Any]] = {}  # by model and language
         self.count = 0
-        self.lock = threading.Lock()
         self.first = self.keep(subjects[0].read(text, pair or None)) if text else None
 
     def serve(self, port: int = 0) -> LocalServer:
         names = ("model", "tokens", "read", "thumbs", "head", "flow", "neuron", "predict", "lens", "change")
         names += ("attribute", "compare", "generate", "anatomy", "relations", "page")
-        endpoints = {f"/api/{name}": self.locked(getattr(self, name)) for name in names}
+        endpoints = {f"/api/{name}": getattr(self, name) for name in names}
         return LocalServer(files_of(ASSETS, PAGE), endpoints, port)
-
-    def locked(self, endpoint: Any) -> Any:
-        def answer(request: Request) -> Any:
-            with self.lock:
-                return endpoint(request)
-
-        return answer
 
     # --- the model and its texts -------------------------------------------------------------------------------
 
@@ -214,7 +205,10 @@ class Explorer:
         settings: dict[str, Any] = {"max_new_tokens": fields.integer(request, "steps", 20, 1, MAX_NEW_TOKENS)}
         settings["do_sample"] = bool(request.get("sample"))
         if settings["do_sample"]:
-            settings |= {**fields.sampling(request), "generator": fields.integer(request, "seed", 0, 0)}
+            settings |= {
+                **fields.sampling(request),
+                "generator": fields.integer(request, "seed", 0, 0, fields.MAX_SEED),
+            }
         generated, start = subject.continue_text(fields.text(request, "text"), settings)
         generated = subject.run(generated)
         steps = [

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, shown
 
 MAX_TEXT = 100_000  # characters of a text
 MAX_FACTOR = 1000.0  # of a head
+MAX_SEED = 2**64 - 1
 
 
 def text(request: Mapping[str, Any], name: str, default: str | None = None) -> str:
@@ -23,9 +24,9 @@ def integer(
 ) -> int:
     value = request.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{name} must be a whole number, got {value!r:.40}")
+        raise InputError(f"{name} must be a whole number, got {shown(value, 40)}")
     if (low is not None and value < low) or (high is not None and value > high):
-        raise InputError(f"{name} must be between {low} and {high}, got {value}")
+        raise InputError(f"{name} must be between {low} and {high}, got {shown(value, 40)}")
     return value
 
 
@@ -48,7 +49,7 @@ def factors(request: Mapping[str, Any], name: str) -> dict[int, dict[int, float]
     value = request.get(name, {})
     try:
         found = {int(layer): {int(head): float(f) for head, f in heads.items()} for layer, heads in value.items()}
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, OverflowError, TypeError, ValueError):
         raise InputError(f"{name} must be factors of heads by layer, got {value!r:.60}") from None
     for factor in (f for heads in found.values() for f in heads.values()):
         if not abs(factor) <= MAX_FACTOR:

@@ -23,7 +23,7 @@ import time
 import traceback
 import unittest
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class Campaign:
         self._module, self._seed, self._folder = module, seed, folder
         self._numbered = self._all_cases()
 
-    def _all_cases(self) -> Iterator[tuple[int, int, Case]]:
+    def _all_cases(self) -> Generator[tuple[int, int, Case], None, None]:
         for seed in itertools.count(self._seed):
             with tempfile.TemporaryDirectory(dir=self._folder) as folder:
                 try:
@@ -67,6 +67,10 @@ class Campaign:
                 print(f"  repeat: python -m tests.campaigns --only {self.name} --seed {seed} --case {number}")
         self.seconds += time.monotonic() - begin
         return found is not None
+
+    def close(self) -> None:
+        """End what the campaign has started, such as a server."""
+        self._numbered.close()
 
     def case(self, number: int) -> Case:
         """One case of the seed, without running those before it."""
@@ -168,6 +172,7 @@ def main() -> int:
             for campaign in campaigns:
                 case = campaign.case(given.case)
                 print(f"{campaign.name}, case {given.case}: {case.description}\n{outcome(case) or 'passed'}")
+                campaign.close()
             return 0
         deadline, active = time.monotonic() + given.minutes * 60, list(campaigns)
         while active and time.monotonic() < deadline:
@@ -175,6 +180,7 @@ def main() -> int:
             if not campaign.try_next():
                 active.remove(campaign)
         for campaign in campaigns:
+            campaign.close()
             print(f"{campaign.name}: {campaign.tried:,} tried, {campaign.failed:,} failed in {campaign.seconds:.0f} s")
         tried, failed = (sum(getattr(each, name) for each in campaigns) for name in ("tried", "failed"))
         print(f"all: {tried:,} tried, {failed:,} failed")

@@ -21,6 +21,7 @@ def test_a_few_cases_of_each_campaign(module, tmp_path):
     for _ in range(FEW):
         if not campaign.try_next():
             pytest.skip("see the reason above")
+    campaign.close()
     assert campaign.tried == FEW and campaign.failed == 0
 
 

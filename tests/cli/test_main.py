@@ -178,6 +178,17 @@ def test_notes_and_warnings_are_single_lines(capsys):
     assert not any(isinstance(handler, command.Notes) for handler in log.handlers)
 
 
+def test_a_note_of_a_fault_of_ours_has_its_traceback(capsys):
+    with command.notes_on_stderr():
+        try:
+            1 // 0  # noqa: B018
+        except ZeroDivisionError:
+            logging.getLogger("glassformer").exception("the page failed")
+    first, *trace = capsys.readouterr().err.splitlines()
+    assert first == "glass: note: the page failed"
+    assert trace[0].startswith("Traceback") and trace[-1].startswith("ZeroDivisionError")
+
+
 def test_only_the_first_of_several_processes_prints_notes(capsys, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     with command.notes_on_stderr():

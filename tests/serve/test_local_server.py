@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
@@ -80,13 +81,15 @@ def test_invalid_requests_are_refused(explorer):
     address = explorer[1]
     as_json = {"Content_Type": "application/json"}
     assert send(address, "POST", "/api/model", "{}", Content_Type="text/plain")[0] == 415
-    for body in ("{", "[]", "\xff", "[" * 100_000, '{"text": 1}'):
+    number = f'{{"reading": {"9" * 5000}}}'
+    for body in ("{", "[]", "\xff", "[" * 100_000, '{"text": 1}', number):
         code, _, message = send(address, "POST", "/api/read", body.encode("latin1"), **as_json)
         assert (code, "error" in json.loads(message)) == (400, True), body[:20]
     assert send(address, "POST", "/api/nothing", "{}", **as_json)[0] == 404
     assert send(address, "PUT", "/", "x")[0] == 405
     assert send(address, "POST", "/api/read", None, **as_json, Content_Length=str(MAX_REQUEST_BYTES + 1))[0] == 413
-    assert send(address, "POST", "/api/read", None, **as_json, Content_Length="-1")[0] == 413
+    assert send(address, "POST", "/api/read", None, **as_json, Content_Length="-1")[0] == 411
+    assert send(address, "POST", "/api/read", None, **as_json, Content_Length="9" * 5000)[0] == 413
     assert send(address, "POST", "/api/read", None, **as_json, Content_Length="x")[0] == 411
 
 
@@ -109,6 +112,9 @@ def test_invalid_requests_are_refused(explorer):
         ("read", {"text": "so", "model": 7}, "model must be between"),
         ("generate", {"text": "so"}, "cannot generate text"),
         ("lens", {"reading": 1, "positions": ["x"]}, "list of"),
+        ("lens", {"reading": 1, "positions": [10**4000]}, "positions 0 to"),
+        ("head", {"reading": 10**4000, "layer": 0, "head": 0}, "read it again"),
+        ("change", {"reading": 1, "heads": {"0": {"0": 10**400}}}, "factors of heads"),
     ],
 )
 def test_invalid_values_are_reported(explorer, name, fields, message):
@@ -119,57 +125,145 @@ def test_invalid_values_are_reported(explorer, name, fields, message):
     assert message in json.loads(body)["error"]
 
 
-def test_malformed_http_gets_no_500(explorer):
-    place = urlsplit(explorer[1])
-    for request in (
-        b"\x00\x01\x02\r\n\r\n",
-        b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"GET " + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
-    ):
-        with socket.create_connection((place.hostname, place.port), timeout=10) as connection:
-            connection.sendall(request)
-            response = connection.recv(200)
-        code = response.split()[1] if response.startswith(b"HTTP/") else b"400"  # no version, no status line
-        assert code.startswith(b"4") or code == b"505", response
+def test_seeds_have_at_most_64_bits(generator):
+    fields = {"text": "Once", "steps": 1, "sample": True}
+    assert post(generator[1], "generate", {**fields, "seed": 2**64 - 1})[0] == 200
+    for seed in (2**64, 10**4000):
+        code, _, body = post(generator[1], "generate", {**fields, "seed": seed})
+        assert (code, "seed must be between" in body.decode()) == (400, True)
 
 
-def test_too_many_connections_are_refused_and_the_server_recovers():
-    server = LocalServer(files_of(PAGE), {})
-    server.connections = threading.BoundedSemaphore(3)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    place = urlsplit(server.address)
-    idle = [socket.create_connection((place.hostname, place.port)) for _ in range(3)]
-    while server.connections._value:  # until all three are accepted
-        time.sleep(0.01)
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (b"\x00\x01\x02\r\n\r\n", b"400"),
+        (b"GET\r\n\r\n", b"400"),
+        (b"\r\nGET / HTTP/1.1\r\n\r\n", b"400"),
+        (b"PUT /\r\n\r\n", b"400"),
+        (b"GET / HTTP/0.9\r\n\r\n", b"403"),
+        (b"GET / HTTP/9.9\r\n\r\n", b"505"),
+        (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 200 + b"\r\n", b"431"),
+        (b"GET " + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
+    ],
+)
+def test_malformed_http_gets_a_status_line(explorer, request_, code):
+    assert answer_to(explorer[1], request_).startswith(b"HTTP/1.1 " + code)
+
+
+def answer_to(address: str, request: bytes) -> bytes:
+    """All that the server sends until it closes the connection."""
+    place = urlsplit(address)
+    received = b""
+    with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
+        connection.sendall(request)
+        while more := connection.recv(65536):
+            received += more
+    return received
+
+
+@contextlib.contextmanager
+def serving(endpoints=(), **settings):
+    server = LocalServer(files_of(PAGE), dict(endpoints))
+    for name, value in settings.items():
+        setattr(server, name, value)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
-        with socket.create_connection((place.hostname, place.port), timeout=10) as one_more:
-            one_more.sendall(b"GET / HTTP/1.1\r\nHost: " + place.netloc.encode() + b"\r\n\r\n")
-            with contextlib.suppress(ConnectionResetError):  # or the end of the connection, without a response
-                assert one_more.recv(100) == b""
-        for connection in idle:
-            connection.close()
-        for _ in range(200):
-            with contextlib.suppress(ConnectionError, http.client.HTTPException):
-                if send(server.address, "GET", "/")[0] == 200:
-                    return
-            time.sleep(0.02)
-        pytest.fail("the server did not recover")
+        yield server
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_every_connection_beyond_the_limit_is_answered():
+    """None is closed without a response, and those that may not wait are told when to come back."""
+
+    def slow(request):
+        time.sleep(0.05)
+        return {}
+
+    with serving({"/api/slow": slow}, max_connections=8) as server:
+        with ThreadPoolExecutor(120) as pool:
+            answers = list(pool.map(lambda _: post(server.address, "slow", {}), range(240)))
+        assert {code for code, _, _ in answers} == {200, 429}
+        for code, headers, body in answers:
+            assert code == 200 or (int(headers["Retry-After"]) > 0 and "try again" in json.loads(body)["error"])
+        assert send(server.address, "GET", "/")[0] == 200
+
+
+def test_a_refused_client_reads_its_response_even_if_it_sends_more():
+    with serving(max_connections=0) as server:
+        body = b"x" * 3_000_000
+        head = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
+        for _ in range(5):
+            assert answer_to(server.address, head + body).startswith(b"HTTP/1.1 429")
+
+
+@pytest.mark.parametrize("begin", [b"GET / HT", b"POST /api/x HTTP/1.1\r\nHost: ", b"body"])
+def test_the_time_of_a_whole_request_is_limited(begin):
+    """A client that sends a byte now and then is not silent, and is refused all the same."""
+    with serving({"/api/x": lambda request: {}}, request_seconds=0.5) as server:
+        place = urlsplit(server.address)
+        if begin == b"body":
+            begin = f"POST /api/x HTTP/1.1\r\nHost: {place.netloc}\r\n".encode()
+            begin += b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+        with socket.create_connection((place.hostname, place.port), timeout=0.1) as connection:
+            connection.sendall(begin)
+            started, received = time.monotonic(), b""
+            while not received:
+                assert time.monotonic() - started < 10
+                connection.sendall(b" ")
+                with contextlib.suppress(TimeoutError):
+                    received = connection.recv(1000)
+        assert received.startswith(b"HTTP/1.1 408")
+
+
+def test_requests_that_wait_when_the_server_ends_are_refused_and_the_running_one_is_answered():
+    running, finish, answers = threading.Event(), threading.Event(), []
+
+    def slow(request):
+        running.set()
+        finish.wait(20)
+        return {"done": True}
+
+    with serving({"/api/slow": slow}) as server:
+        clients = [
+            threading.Thread(target=lambda: answers.append(post(server.address, "slow", {})[0])) for _ in range(6)
+        ]
+        for each in clients:
+            each.start()
+        running.wait(20)
+        while len(server.connections) < 6:
+            time.sleep(0.01)
+        threading.Timer(0.2, finish.set).start()
+        server.shutdown()
+        server.server_close()
+        for each in clients:
+            each.join(20)
+        assert sorted(answers) == [200, 503, 503, 503, 503, 503]
+        assert not server.connections
+
+
+def test_a_fault_of_ours_is_reported_in_the_terminal(caplog):
+    with serving({"/api/fault": lambda request: 1 // 0}) as server:
+        code, _, body = post(server.address, "fault", {})
+    assert (code, "terminal" in json.loads(body)["error"]) == (500, True)
+    assert "/api/fault failed: ZeroDivisionError" in caplog.text and "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "headers", ["Content-Length: 2\r\nContent-Length: 3", "Transfer-Encoding: chunked", "Content-Length: +2"]
+)
+def test_a_body_of_unclear_length_is_refused(explorer, headers):
+    host = urlsplit(explorer[1]).netloc
+    request = f"POST /api/model HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n{headers}\r\n\r\n{{}}"
+    assert answer_to(explorer[1], request.encode()).startswith(b"HTTP/1.1 411")
 
 
 def test_numbers_that_are_not_finite_are_reported():
     """The connection does not end without a response."""
-    server = LocalServer({}, {"/api/nan": lambda request: {"value": float("nan")}})
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
+    with serving({"/api/nan": lambda request: {"value": float("nan")}}) as server:
         code, _, body = post(server.address, "nan", {})
-        assert (code, "not finite" in body.decode()) == (400, True)
-    finally:
-        server.shutdown()
-        server.server_close()
+    assert (code, "not finite" in body.decode()) == (400, True)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows would let two servers share a port")

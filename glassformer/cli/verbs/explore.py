@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import sys
 import webbrowser
 from typing import Annotated
@@ -61,6 +61,7 @@ def explore(
     sys.stdout.flush()
     if browser:
         webbrowser.open(address)
-    with server, contextlib.suppress(KeyboardInterrupt):
-        server.serve_forever(poll_interval=0.2)
+    if not server.serve_until_signal():
+        print("glass: a request was still running, and was cut off", file=sys.stderr, flush=True)
+        os._exit(1)  # an orderly end would stop its thread inside of torch, which aborts
     return 0
