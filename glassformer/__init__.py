@@ -100,6 +100,7 @@ _HOMES = {  # the classes of the registry come on top
     "train.result": "TrainResult",
     "train.distill": "DistillSettings",
     "train.evaluation": "evaluate",
+    "train.evaluation_report": "evaluation_report EvaluationReport",
     "explain.pages.bertviz_views": "head_view model_view neuron_view",
     "explain.capture": "capture run_with_cache",
     "explain.patch": "patched",

@@ -217,6 +217,8 @@ from .text.wordpiece.wordpiece import BasicTokenizer as BasicTokenizer
 from .text.wordpiece.wordpiece import WordpieceTokenizer as WordpieceTokenizer
 from .train.distill import DistillSettings as DistillSettings
 from .train.evaluation import evaluate as evaluate
+from .train.evaluation_report import EvaluationReport as EvaluationReport
+from .train.evaluation_report import evaluation_report as evaluation_report
 from .train.optimizer import AdamW as AdamW
 from .train.optimizer import parameter_groups as parameter_groups
 from .train.randomness import set_seed as set_seed

@@ -135,9 +135,7 @@ class Subject:
             raise InputError("text and pair must be strings")
         if self.task is not None:
             source = self.encode_source(text)
-            target = (
-                self.task.encode_target(pair) if pair else self.generate_target(source, MAX_TARGET, do_sample=False)
-            )
+            target = self.encode_target(pair) if pair else self.generate_target(source, MAX_TARGET, do_sample=False)
             return self.reading_of([self.model.start_token(), *target[:-1]], None, text, pair, source)
         if self.is_decoder:
             if pair:
@@ -155,6 +153,12 @@ class Subject:
     def encode_source(self, text: str) -> Side:
         batch = self.task.collate(self.task.encode(self.task.read({"source": text})))
         return side_of(self.tokenizer, batch.inputs["input_ids"][0].tolist())
+
+    def encode_target(self, text: str) -> list[int]:
+        ids, is_cut = self.task.encode_target(text)
+        if is_cut:
+            self.task.warn_truncated("target", len(ids))
+        return ids
 
     def reading_of(
         self,

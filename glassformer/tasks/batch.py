@@ -65,6 +65,12 @@ class Batch:
         moved = [{name: tensor.to(device) for name, tensor in part.items()} for part in (self.inputs, self.labels)]
         return replace(self, inputs=moved[0], labels=moved[1])
 
+    def select(self, indices: Sequence[int]) -> Batch:
+        """Some of the examples as a batch of their own, whose targets are not counted yet."""
+        chosen = list(indices)
+        inputs, labels = ({name: each[chosen] for name, each in part.items()} for part in (self.inputs, self.labels))
+        return Batch(inputs, labels, [self.examples[index] for index in chosen])
+
     @property
     def targets_count(self) -> int:
         """The number of targets of the first objective."""

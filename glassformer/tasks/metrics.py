@@ -179,13 +179,18 @@ def answer_words(text: str) -> list[str]:
 def answer_scores(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
     """Exact match and word F1, each the best over a question's correct answers; an empty list means "no answer"."""
     check_lengths(predictions, references)
-    exact = f1 = 0.0
-    for prediction, correct in zip(predictions, references, strict=True):
-        predicted = answer_words(prediction)
-        expected = [words for words in map(answer_words, correct) if words] or [[]]
-        exact += any(predicted == words for words in expected)
-        f1 += max(word_f1(predicted, words) for words in expected)
-    return {"exact_match": ratio(exact, len(references)), "f1": ratio(f1, len(references))}
+    scores = [answer_score(prediction, correct) for prediction, correct in zip(predictions, references, strict=True)]
+    return {
+        "exact_match": ratio(sum(exact for exact, _ in scores), len(references)),
+        "f1": ratio(sum(f1 for _, f1 in scores), len(references)),
+    }
+
+
+def answer_score(prediction: str, correct: Sequence[str]) -> tuple[float, float]:
+    """The exact match and the word F1 of one answer."""
+    predicted = answer_words(prediction)
+    expected = [words for words in map(answer_words, correct) if words] or [[]]
+    return float(predicted in expected), max(word_f1(predicted, words) for words in expected)
 
 
 def word_f1(predicted: list[str], expected: list[str]) -> float:

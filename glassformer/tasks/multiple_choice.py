@@ -90,3 +90,6 @@ class MultipleChoice(TextTask):
     def compute_metrics(self, predictions: Sequence[int], references: Sequence[int]) -> dict[str, float]:
         hits = sum(predicted == correct for predicted, correct in zip(predictions, references, strict=True))
         return {"accuracy": ratio(hits, len(references))}
+
+    def describe_prediction(self, row: Row, prediction: int) -> str:
+        return row["choices"][prediction]

@@ -10,6 +10,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..nn.loss import summed_label_loss
 from .batch import Batch, Example, truncation_note
+from .breakdown import Breakdown, label_breakdown
 from .inputs import Columns, Row
 from .metrics import classification
 from .task_options import TruncationOptions
@@ -65,3 +66,9 @@ class NextSentence(TextTask):
 
     def compute_metrics(self, predictions: Sequence[int], references: Sequence[int]) -> dict[str, float]:
         return classification(predictions, references, len(LABELS))
+
+    def breakdown(self, predictions: Sequence[int], references: Sequence[int]) -> Breakdown:
+        return label_breakdown(predictions, references, LABELS)
+
+    def describe_prediction(self, row: Row, prediction: int) -> str:
+        return LABELS[prediction]

@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..nn.loss import IGNORED
 from ..text.base.encoding_options import check_choice
 from .batch import Batch, Example
+from .breakdown import Breakdown
 from .inputs import Columns, Row
 
 LOSS = "loss"  # the objective's name in tasks that have only one
@@ -161,3 +162,35 @@ class Objectives:
     def compute_metrics(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         """A number for each of the `metric_names`."""
         raise NotImplementedError(f"{type(self).__name__} is not evaluated")
+
+    # --- evaluation, row by row and class by class -------------------------------------------------------------
+
+    def breakdown(self, predictions: Sequence[Any], references: Sequence[Any]) -> Breakdown | None:
+        """The figures of each class; None for a task without classes."""
+        return None
+
+    def describe_prediction(self, row: Row, prediction: Any) -> str:
+        """A prediction as people read it."""
+        return str(prediction)
+
+    def describe_reference(self, row: Row, reference: Any) -> str:
+        """The correct prediction as people read it."""
+        return self.describe_prediction(row, reference)
+
+    def select_outputs(self, outputs: Any, batch: Batch, examples: Sequence[int]) -> Any:
+        """The part of `outputs` that belongs to some examples of the batch, given by ascending index."""
+        chosen = list(examples)
+        return tuple(each[chosen] for each in outputs) if isinstance(outputs, tuple) else outputs[chosen]
+
+    def row_losses(self, outputs: Any, batch: Batch) -> dict[int, float]:
+        """The loss of each row of a batch, as if it were the only one."""
+        by_row: dict[int, list[int]] = {}
+        for index, example in enumerate(batch.examples):
+            by_row.setdefault(example.row, []).append(index)
+        losses = {}
+        for row, examples in by_row.items():
+            part = batch.select(examples)
+            part.counts = self.count_targets(part)
+            found = self.objectives_of(self.select_outputs(outputs, batch, examples), part)
+            losses[row] = float(combine_objectives(found, part.counts))
+        return losses

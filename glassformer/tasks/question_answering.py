@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -15,8 +18,10 @@ from ..text.base.encoding_options import check_whole_number
 from ..text.base.text_inputs import describe
 from ..text.encoding import EncodedRow as Encoded
 from .batch import Batch, Example, truncation_note
+from .breakdown import Breakdown
 from .inputs import Columns, Row
 from .metrics import answer_scores
+from .no_answer import SpanPrediction, no_answer_scores
 from .objectives import LOSS
 from .task_options import TextOptions, check_at_least, check_bool
 from .text_task import TextTask
@@ -24,6 +29,8 @@ from .text_task import TextTask
 WINDOW = 384  # tokens, unless the model accepts fewer
 OVERLAP = 128
 OFFSET_ERRORS = (0, -1, 1, -2, 2)  # characters by which published files miscount the start of an answer
+NO_ANSWER = "(no answer)"
+TINY = sys.float_info.min  # in the place of a probability that is rounded to 0
 MASKED = -10_000.0  # the logit of a token that cannot be part of an answer
 
 
@@ -166,6 +173,18 @@ class QuestionAnswering(TextTask):
         return [row[:, :length] for row, length in zip(logits, batch.lengths, strict=True)]
 
     def answer(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
+        answers, no_answer = self.spans(row, examples, outputs)
+        if self.options.handle_impossible_answer:
+            answers.append({"score": no_answer, "start": 0, "end": 0, "answer": ""})
+        answers.sort(key=lambda each: -each["score"])
+        notes = {**({"windows": len(examples)} if len(examples) > 1 else {}), **truncation_note(examples)}
+        best = [{**each, **notes} for each in answers[: self.options.top_k]]
+        return best[0] if len(best) == 1 else best
+
+    def spans(
+        self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]
+    ) -> tuple[list[dict[str, Any]], float]:
+        """The best spans of every window, and the probability that there is no answer."""
         answers: list[dict[str, Any]] = []
         no_answer = 1.0  # the probability of "no answer" is the lowest of all windows
         for example, logits in zip(examples, outputs, strict=True):
@@ -175,19 +194,17 @@ class QuestionAnswering(TextTask):
                 {"score": score, **self.span_text(row["context"], example.encoded, first, last)}
                 for score, first, last in self.best_spans(example.encoded, starts, ends)
             ]
-        if self.options.handle_impossible_answer:
-            answers.append({"score": no_answer, "start": 0, "end": 0, "answer": ""})
-        answers.sort(key=lambda each: -each["score"])
-        notes = {**({"windows": len(examples)} if len(examples) > 1 else {}), **truncation_note(examples)}
-        best = [{**each, **notes} for each in answers[: self.options.top_k]]
-        return best[0] if len(best) == 1 else best
+        return answers, no_answer
 
     def probabilities(self, encoded: Encoded, logits: Tensor) -> Tensor:
         """2 T: the probability that an answer starts and ends at each context token; at [CLS], that there is none."""
+        return logits.masked_fill(~self.answer_tokens(encoded), MASKED).softmax(-1)
+
+    def answer_tokens(self, encoded: Encoded) -> Tensor:
+        """T: the tokens that compete for the start and the end of an answer."""
         cls_id = None if self.tokenizer.cls_token is None else self.tokenizer.cls_token_id
         tokens = zip(encoded.sequences(), encoded.ids(), strict=True)
-        masked = torch.tensor([sequence != 1 and token != cls_id for sequence, token in tokens])
-        return logits.masked_fill(masked, MASKED).softmax(-1)
+        return torch.tensor([sequence == 1 or token == cls_id for sequence, token in tokens])
 
     def best_spans(self, encoded: Encoded, starts: Tensor, ends: Tensor) -> list[tuple[float, int, int]]:
         """The best spans of the context: score, first and last token."""
@@ -222,9 +239,12 @@ class QuestionAnswering(TextTask):
     def metric_names(self) -> tuple[str, ...]:
         return ("f1", "exact_match")
 
-    def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> str:
-        best = self.answer(row, examples, outputs)
-        return (best[0] if isinstance(best, list) else best)["answer"]
+    def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> SpanPrediction:
+        spans, no_answer = self.spans(row, examples, outputs)
+        best = max(spans, key=itemgetter("score"))
+        odds = math.log(no_answer or TINY) - math.log(best["score"] or TINY)
+        is_answered = not self.options.handle_impossible_answer or best["score"] >= no_answer
+        return SpanPrediction(best["answer"] if is_answered else "", best["answer"], odds)
 
     def reference(self, row: Row) -> list[str]:
         correct = [] if row.get("is_impossible") else list(row["answers"]["text"])
@@ -233,8 +253,21 @@ class QuestionAnswering(TextTask):
             self.warn_once("impossible", message, spelt("option", "handle_impossible_answer", True))
         return correct
 
-    def compute_metrics(self, predictions: Sequence[str], references: Sequence[list[str]]) -> dict[str, float]:
-        return answer_scores(predictions, references)
+    def compute_metrics(
+        self, predictions: Sequence[SpanPrediction], references: Sequence[list[str]]
+    ) -> dict[str, float]:
+        """Those of SQuAD 2.0 too if a question has no answer."""
+        metrics = answer_scores([prediction.answer for prediction in predictions], references)
+        return metrics if all(references) else {**metrics, **no_answer_scores(predictions, references)}
+
+    def breakdown(self, predictions: Sequence[SpanPrediction], references: Sequence[list[str]]) -> Breakdown:
+        return Breakdown((), (), "f1 is the mean over the questions of the F1 of the words of an answer")
+
+    def describe_prediction(self, row: Row, prediction: SpanPrediction) -> str:
+        return prediction.answer or NO_ANSWER
+
+    def describe_reference(self, row: Row, reference: list[str]) -> str:
+        return " / ".join(dict.fromkeys(reference)) or NO_ANSWER
 
 
 POSITIONS = ("start_positions", "end_positions")

@@ -167,6 +167,11 @@ class TagSequences(TextTask):
         losses = crf_losses(outputs.logits[counted], labels[counted], lengths, outputs.scores, allowed)
         return {LOSS: Objective(losses.sum(), batch.targets_count)}
 
+    def select_outputs(self, outputs: Any, batch: Batch, examples: Sequence[int]) -> Any:
+        if not isinstance(outputs, TagScores):
+            return super().select_outputs(outputs, batch, examples)
+        return outputs._replace(logits=outputs.logits[list(examples)])
+
     # --- decoding ----------------------------------------------------------------------------------------------
 
     def split(self, outputs: Tensor | TagScores, batch: Batch) -> list[Any]:

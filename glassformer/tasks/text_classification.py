@@ -17,6 +17,7 @@ from ..nn.loss import summed_label_loss, text_loss
 from ..text.base.encoding_options import check_choice
 from ..text.base.text_inputs import describe
 from .batch import Batch, Example, truncation_note
+from .breakdown import Breakdown, label_breakdown, multi_label_breakdown
 from .inputs import Columns, Row
 from .metrics import by_label, classification, correlation, multi_label
 from .objectives import LOSS
@@ -168,6 +169,26 @@ class TextClassification(TextTask):
         if self.kind == "single_label_classification":
             return classification(predictions, references, self.model.config.num_labels)
         return multi_label(predictions, references)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of labels 0, 1, ..."""
+        known = self.model.config.id2label
+        return [str(known.get(number, number)) for number in range(self.model.config.num_labels)]
+
+    def breakdown(self, predictions: Sequence[Any], references: Sequence[Any]) -> Breakdown | None:
+        if self.kind == "regression":
+            return None
+        by_class = label_breakdown if self.kind == "single_label_classification" else multi_label_breakdown
+        return by_class(predictions, references, self.label_names)
+
+    def describe_prediction(self, row: Row, prediction: Any) -> str:
+        if self.kind == "single_label_classification":
+            return self.label_names[prediction]
+        values = prediction if isinstance(prediction, list) else [prediction]
+        if self.kind == "regression":
+            return ", ".join(f"{value:.4g}" for value in values)
+        return ", ".join(name for name, value in zip(self.label_names, values, strict=True) if value) or "none"
 
 
 def numbers(label: Any, count: int, name: str = "label") -> float | list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -15,8 +16,9 @@ from ..nn.loss import IGNORED, summed_label_loss
 from ..text.base.encoding_options import check_choice, check_whole_number
 from ..text.base.text_inputs import describe
 from .batch import Batch, Example
+from .breakdown import Breakdown, entity_breakdown
 from .inputs import Columns, Row
-from .metrics import begins, entity_scores, split_tag
+from .metrics import begins, entities, entity_scores, split_tag
 from .tag_sequences import KINDS, TagScores, TagSequences, logits_of, positions_of_words
 from .task_options import TextOptions, check_bool
 
@@ -293,6 +295,17 @@ class TokenClassification(TagSequences):
 
     def compute_metrics(self, predictions: Sequence[list[str]], references: Sequence[list[str]]) -> dict[str, float]:
         return entity_scores(predictions, references)
+
+    def breakdown(self, predictions: Sequence[list[str]], references: Sequence[list[str]]) -> Breakdown:
+        return entity_breakdown(predictions, references)
+
+    def describe_prediction(self, row: Row, prediction: list[str]) -> str:
+        """The entities with their types."""
+        words = row["tokens"]
+        found = [
+            f"{name} {' '.join(words[a : b + 1])}" for name, a, b in sorted(entities(prediction), key=itemgetter(1))
+        ]
+        return "; ".join(found) or "no entity"
 
 
 def group_words(tokens: list[Token]) -> list[list[Token]]:

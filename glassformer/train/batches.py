@@ -54,6 +54,7 @@ class Batches:
         self.current_epoch = 0  # of the rows that were returned last
         self.keeps_encodings = not training and task.predicts_from_encoding
         self.encoded: list[list[Example]] = []  # of every row, unless rows are blocks of a text that is encoded already
+        self.truncated = 0  # rows that were cut to fit the model
         self.lengths, self.content = self.encode_all()
         self._plan = self.plan(0)
 
@@ -63,7 +64,7 @@ class Batches:
         if isinstance(self.rows, Pieces):
             digest.update(self.rows.corpus.ids.tobytes())
             return self.rows.lengths, digest.hexdigest()
-        lengths, empty, truncated, processor = [], [], 0, self.task.processor
+        lengths, empty, processor = [], [], self.task.processor
         for number in range(len(self.rows)):
             examples = self.encode_row(number)
             targets = {name for example in examples for name in example.labels}
@@ -74,13 +75,13 @@ class Batches:
                 problem = InputError(f"it has other target columns than {self.name_row(0)}, of {columns}")
                 raise add_location(problem, self.rows[number], number)
             lengths.append(sum(map(len, examples)))
-            truncated += any(getattr(example.encoded, "truncated", False) for example in examples)
+            self.truncated += any(getattr(example.encoded, "truncated", False) for example in examples)
             empty += [number] * any(processor.is_empty(example.encoded) for example in examples)
             digest.update(repr([(processor.content(each.encoded), each.labels) for each in examples]).encode())
             self.encoded.append(examples if self.keeps_encodings else list(map(self.task.compact, examples)))
-        if truncated:  # all ranks encode all rows, and know the same number
+        if self.truncated:  # all ranks encode all rows, and know the same number
             warning = "%d of %d %s rows were cut to fit the model"
-            self.task.warn_once(f"{self.purpose} rows cut", warning, truncated, len(lengths), self.purpose)
+            self.task.warn_once(f"{self.purpose} rows cut", warning, self.truncated, len(lengths), self.purpose)
         if empty:
             warning = "%d of %d rows have an empty text, the first of them %s: their label cannot be predicted from it"
             log.warning(warning, len(empty), len(lengths), self.name_row(empty[0]))

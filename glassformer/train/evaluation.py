@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -47,20 +47,44 @@ def evaluation_batches(task: Task, rows: Sequence[Any], max_tokens: int, max_row
 
 
 def evaluate_batches(task: Task, rows: Sequence[Any], batches: Batches, group: ProcessGroup) -> dict[str, float]:
-    """`evaluate` for rows that are in batches already. Losses and predictions come from the same run of the model."""
+    """`evaluate` for rows that are in batches already."""
+    return run_evaluation(task, rows, batches, group).metrics
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation computed, all rows in their order; nothing but metrics for a task without predictions."""
+
+    metrics: dict[str, float]
+    predictions: list[Any] = field(default_factory=list)
+    references: list[Any] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)  # of each row, if they were requested
+
+
+def run_evaluation(
+    task: Task, rows: Sequence[Any], batches: Batches, group: ProcessGroup, row_losses: bool = False
+) -> Evaluation:
+    """Metrics, predictions and losses. Losses and predictions come from the same run of the model."""
     predicts = bool(task.metric_names)
-    sums, predicted = run_batches(task, rows, batches, group, predicts=predicts and not task.generates)
-    means = {name: total / count if count else math.nan for name, (total, count) in sums.items()}
+    results = run_batches(
+        task, rows, batches, group, predicts=predicts and not task.generates, row_losses=predicts and row_losses
+    )
+    means = {name: total / count if count else math.nan for name, (total, count) in results.sums.items()}
     metrics = {"loss": math.fsum(means[name] for name in task.objective_names)}
-    metrics |= task.mean_metrics(means) if sums[task.objective_names[0]][1] else {}
+    metrics |= task.mean_metrics(means) if results.sums[task.objective_names[0]][1] else {}
     if not predicts:
-        return {**metrics, "rows": len(rows)}
-    if task.generates:
-        predicted = generate_predictions(task, rows, batches, group)
-    everywhere = {number: value for each in group.gather(predicted) for number, value in each.items()}
-    predictions = [everywhere[number] for number in range(len(rows))]
+        return Evaluation({**metrics, "rows": len(rows)})
+    predicted = generate_predictions(task, rows, batches, group) if task.generates else results.predictions
+    predictions, losses = (in_order(group.gather(each), len(rows)) for each in (predicted, results.losses))
     references = [reference(task, row, number) for number, row in enumerate(rows)]
-    return {**metrics, **task.compute_metrics(predictions, references), "rows": len(rows)}
+    metrics |= {**task.compute_metrics(predictions, references), "rows": len(rows)}
+    return Evaluation(metrics, predictions, references, losses)
+
+
+def in_order(by_rank: Sequence[dict[int, Any]], count: int) -> list[Any]:
+    """The values of all ranks in the order of their rows; none if there are none."""
+    everywhere = {number: value for each in by_rank for number, value in each.items()}
+    return [everywhere[number] for number in range(count)] if everywhere else []
 
 
 def reference(task: Task, row: Any, number: int) -> Any:
@@ -73,37 +97,48 @@ def reference(task: Task, row: Any, number: int) -> Any:
 def summed_loss(task: Task, rows: Sequence[Any], max_tokens: int, max_rows: int | None) -> dict[str, float]:
     """The first objective of a task over all rows: its sum "loss" and its count "targets"."""
     batches = Batches(task, rows, max_tokens=max_tokens, max_rows=max_rows, training=False)
-    total, count = run_batches(task, rows, batches, SINGLE_PROCESS, predicts=False)[0][task.objective_names[0]]
+    total, count = run_batches(task, rows, batches, SINGLE_PROCESS, predicts=False).sums[task.objective_names[0]]
     return {"loss": total, "targets": count}
 
 
-def run_batches(
-    task: Task, rows: Sequence[Any], batches: Batches, group: ProcessGroup, *, predicts: bool
-) -> tuple[dict[str, tuple[float, int]], dict[int, Any]]:
-    """The task's `evaluation_sums` over all batches of all ranks, and the predictions for this rank's rows."""
-    sums: dict[str, tuple[float, int]] = {}
-    predictions: dict[int, Any] = {}
+@dataclass
+class BatchResults:
+    """What all batches gave: the sums of all ranks, and the predictions and losses of this rank's rows."""
 
-    def run(numbers: list[int]) -> tuple[dict[str, tuple[float, int]], dict[int, Any]]:
+    sums: dict[str, tuple[float, int]] = field(default_factory=dict)
+    predictions: dict[int, Any] = field(default_factory=dict)
+    losses: dict[int, float] = field(default_factory=dict)
+
+
+def run_batches(
+    task: Task, rows: Sequence[Any], batches: Batches, group: ProcessGroup, *, predicts: bool, row_losses: bool = False
+) -> BatchResults:
+    """Run the model over all batches."""
+    results = BatchResults()
+
+    def run(numbers: list[int]) -> BatchResults:
         batch = batches.collate(numbers).to(task.model.device)
         with torch.inference_mode():
             outputs = task.checked_outputs(batch)
-            batch_sums = task.evaluation_sums(outputs, batch)
+            sums = task.evaluation_sums(outputs, batch)
             split = task.split(outputs, batch) if predicts else []
-        return batch_sums, predict_rows(task, rows, numbers, batch, split) if predicts else {}
+            losses = task.row_losses(outputs, batch) if row_losses else {}
+        return BatchResults(sums, predict_rows(task, rows, numbers, batch, split) if predicts else {}, losses)
 
     mine = [numbers for step in batches.plan(0)[group.rank :: group.size] for numbers in step]
     in_parallel = runs_in_parallel(task, sum(batches.lengths))
     with evaluation_mode(task.trainable):
-        for batch_sums, predicted in parallel_map(run, mine) if in_parallel else map(run, mine):
-            predictions |= predicted
-            for name, (total, count) in batch_sums.items():
-                before = sums.get(name, (0.0, 0))
-                sums[name] = (before[0] + total, before[1] + count)
-    gathered = group.gather(sums)
+        for found in parallel_map(run, mine) if in_parallel else map(run, mine):
+            results.predictions |= found.predictions
+            results.losses |= found.losses
+            for name, (total, count) in found.sums.items():
+                before = results.sums.get(name, (0.0, 0))
+                results.sums[name] = (before[0] + total, before[1] + count)
+    gathered = group.gather(results.sums)
     names = dict.fromkeys(name for each in gathered for name in each)
     by_rank = {name: [each.get(name, (0.0, 0)) for each in gathered] for name in names}
-    return {name: (sum(t for t, _ in each), sum(c for _, c in each)) for name, each in by_rank.items()}, predictions
+    results.sums = {name: (sum(t for t, _ in each), sum(c for _, c in each)) for name, each in by_rank.items()}
+    return results
 
 
 def predict_rows(

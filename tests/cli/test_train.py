@@ -60,7 +60,8 @@ def test_train_and_evaluate_from_options(here, capsys):
     )  # fmt: skip
     assert code == 0, err
     best = json.loads(Path("run/checkpoint-30/training_state.json").read_text())["metrics"]
-    assert json.loads(out) == pytest.approx(best, abs=1e-5)
+    found = json.loads(out)
+    assert {name: found[name] for name in best} == pytest.approx(best, abs=1e-5)
     code, _, err = run(
         capsys, "evaluate", "text-classification", "run", "--data=dev.tsv", "--tokens-per-batch=0"
     )  # fmt: skip
@@ -166,7 +167,7 @@ def test_masked_words_are_evaluated(here, capsys):
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in MASKED))
     code, out, err = run(capsys, "evaluate", "fill-mask", "filler", "--data=rows.jsonl")
     assert code == 0, err
-    assert [line.split()[0] for line in out.splitlines()] == ["metric", "loss", "accuracy", "rows"]
+    assert [line.split()[0] for line in out.splitlines()[:4]] == ["metric", "loss", "accuracy", "rows"]
 
 
 def build_with(**fields) -> Trainer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -193,10 +194,25 @@ def test_questions_that_always_count_as_wrong_are_reported(folder, caplog):
 def test_evaluation(folder):
     task = QuestionAnswering.from_pretrained(folder, handle_impossible_answer=True)
     predicted = list(answers(task, ROWS, finish=task.predict))
-    assert predicted == [each["answer"] for each in answers(task, ROWS)]
+    assert [each.answer for each in predicted] == [each["answer"] for each in answers(task, ROWS)]
     assert [task.reference(row) for row in ROWS] == [["John Smith"], ["London"], ["the cat sat"], []]
     found = task.compute_metrics(predicted, [task.reference(row) for row in ROWS])
-    assert found.keys() == set(task.metric_names)
+    without = task.compute_metrics(predicted[:3], [task.reference(row) for row in ROWS[:3]])
+    assert without.keys() == set(task.metric_names)
+    assert (found["HasAns_total"], found["NoAns_total"]) == (3, 1)
+    assert found["exact_match"] == (3 * found["HasAns_exact"] + found["NoAns_exact"]) / 4 <= found["best_exact"]
+
+
+def test_the_odds_say_when_no_answer_is_given(folder):
+    sure, unsure = (QuestionAnswering.from_pretrained(folder, handle_impossible_answer=each) for each in (False, True))
+    for row in [*ROWS[:2], {"question": "a ?", "context": "the cat"}]:
+        (first,), (second,) = (list(answers(task, [row], finish=task.predict)) for task in (sure, unsure))
+        best, *others = next(answers(unsure.with_options(top_k=10**6), [row]))
+        null = next(each for each in [best, *others] if not each["answer"])
+        span = next(each for each in [best, *others] if each["answer"])
+        assert first.answer == first.span == second.span == span["answer"]
+        assert math.exp(second.no_answer_odds) == pytest.approx(null["score"] / span["score"], rel=1e-5)
+        assert (second.answer == "") == (second.no_answer_odds > 0)
 
 
 def test_real_questions_fit_their_contexts(folder, shared):

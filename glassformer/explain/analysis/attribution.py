@@ -6,9 +6,11 @@ occlusion how it changes when a token is hidden.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -43,20 +45,51 @@ class Attribution:
     source: int  # how many of the tokens are the source's, for an encoder-decoder
     hidden: str  # the token that stands for one that is hidden; special tokens are never hidden
     gap: float | None = None  # integrated gradients: how far the sum is from the change that it should equal
+    change: float = 0.0  # how much higher the answer is than when every token is hidden
+    steps: int | None = None  # of the path of integrated gradients
+
+    @property
+    def total(self) -> float:
+        """The sum of all scores."""
+        return math.fsum(self.scores)
+
+    @property
+    def error(self) -> float | None:
+        """The gap as a share of the sizes of all scores, or of the change if that is larger."""
+        if self.gap is None:
+            return None
+        size = max(math.fsum(map(abs, self.scores)), abs(self.change))
+        return abs(self.gap) / size if size else 0.0
 
 
-def attribute(reading: Reading, method: str, position: int = -1, target: int | None = None) -> Attribution:
+class ScoredAnswer(NamedTuple):
+    """What is attributed: a function from the outputs of B runs to B numbers, and what these are."""
+
+    score: Callable[[BodyOutput], Tensor]
+    description: str
+    word: str  # the word or label in question
+
+
+def attribute(
+    reading: Reading,
+    method: str,
+    position: int = -1,
+    target: int | None = None,
+    *,
+    answer: ScoredAnswer | None = None,
+    steps: int = STEPS,
+) -> Attribution:
     """How much an answer depends on each token.
 
     The answer is the log-probability of the word `target` at `position` (the likeliest if None), or the score of a
     label, or, for a model without a head, the last vector at `position`: its projection on its
-    present direction. (Its length alone means little: after a LayerNorm all are about equally long.)
+    present direction. (Its length alone means little: after a LayerNorm all are about equally long.) `answer` is
+    another one.
     """
-    if method not in METHODS:
-        raise InputError(f"there is no method {method!r}{nearest(method, METHODS)}; there are {', '.join(METHODS)}")
-    score, description, word = answer_for(reading, reading.index(position), target)
+    check_method(method)
+    score, description, word = answer or answer_for(reading, reading.index(position), target)
 
-    def answer(vectors: Tensor) -> Tensor:
+    def value_of(vectors: Tensor) -> Tensor:
         """B T C -> B"""
         with embeddings_replaced(reading, vectors):
             return score(reading.subject.forward(reading, copies=len(vectors)))
@@ -64,29 +97,47 @@ def attribute(reading: Reading, method: str, position: int = -1, target: int | N
     texts = reading.embedded_tokens
     words = torch.cat([each.table.weight[each.side.ids] for each in texts]).detach()  # T C
     baseline = torch.cat([baseline_vectors(each) for each in texts]).detach()
-    value = answer(words[None]).item()
+    with torch.no_grad():
+        value = value_of(words[None]).item()
+        change = value - value_of(baseline[None]).item()
     gap = None
     if method == "occlusion":
-        scores = value - occluded(answer, words, baseline)
+        scores = value - occluded(value_of, words, baseline)
     elif method == "integrated-gradients":
-        steps = (torch.arange(STEPS) + 0.5) / STEPS
-        scores = ((words - baseline) * mean_gradient(answer, words, baseline, steps)).sum(-1)
-        gap = (scores.sum() - (value - answer(baseline[None]).item())).item()
+        path = (torch.arange(steps) + 0.5) / steps
+        scores = ((words - baseline) * mean_gradient(value_of, words, baseline, path)).sum(-1)
+        gap = scores.sum().item() - change
     else:
-        gradient = mean_gradient(answer, words, baseline, torch.ones(1))
+        gradient = mean_gradient(value_of, words, baseline, torch.ones(1))
         scores = gradient.norm(dim=-1) if method == "saliency" else (words * gradient).sum(-1)
     sides = [each.side for each in texts]
-    tokens, source = [token for side in sides for token in side.tokens], sum(len(side.ids) for side in sides[:-1])
-    names = dict.fromkeys(each.tokenizer.convert_ids_to_tokens(baseline_token(each)) for each in texts)
-    return Attribution(method, description, word, value, tokens, scores.tolist(), source, ", ".join(names), gap)
+    return Attribution(
+        method,
+        description,
+        word,
+        value,
+        tokens=[token for side in sides for token in side.tokens],
+        scores=scores.tolist(),
+        source=sum(len(side.ids) for side in sides[:-1]),
+        hidden=", ".join(dict.fromkeys(each.tokenizer.convert_ids_to_tokens(baseline_token(each)) for each in texts)),
+        gap=gap,
+        change=change,
+        steps=None if gap is None else steps,
+    )
 
 
-def answer_for(reading: Reading, position: int, target: int | None) -> tuple[Callable[[BodyOutput], Tensor], str, str]:
-    """(a function from the outputs of B runs to B answers, a description, the word or label in question)"""
+def check_method(method: str) -> None:
+    if method not in METHODS:
+        raise InputError(f"there is no method {method!r}{nearest(method, METHODS)}; there are {', '.join(METHODS)}")
+
+
+def answer_for(reading: Reading, position: int, target: int | None) -> ScoredAnswer:
+    """The answer of the model's head at a position."""
     subject, at = reading.subject, f"{position} ({reading.tokens[position]})"
     if subject.kind == "none":
         direction = F.normalize(reading.hidden[-1][position], dim=0)
-        return lambda body: body.last_hidden_state[:, position] @ direction, f"last vector at {at}, along itself", ""
+        description = f"last vector at {at}, along itself"
+        return ScoredAnswer(lambda body: body.last_hidden_state[:, position] @ direction, description, "")
     is_label = subject.kind in ("label", "tag")
 
     def scores(body: BodyOutput) -> Tensor:
@@ -106,7 +157,7 @@ def answer_for(reading: Reading, position: int, target: int | None) -> tuple[Cal
         "mask": f"log-probability of {word} at {at}",
         "next": f"log-probability of {word} behind {at}",
     }[subject.kind]
-    return lambda body: scores(body)[:, chosen], description, word
+    return ScoredAnswer(lambda body: scores(body)[:, chosen], description, word)
 
 
 @contextmanager

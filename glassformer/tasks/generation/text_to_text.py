@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ...errors import InputError, spelt
@@ -138,23 +139,26 @@ class TextToText(GenerationTask):
 
     def encode(self, row: Row) -> list[Example]:
         source = self.encode_text(self.prefix + row["source"], truncation=self.options.truncation)
-        target = row.get("target")
-        return [Pair(source, {} if target is None else {"labels": self.encode_target(target)})]
+        if row.get("target") is None:
+            return [Pair(source)]
+        ids, is_cut = self.encode_target(row["target"])
+        source.truncated = source.truncated or is_cut  # rows that are cut are counted, whichever text it is
+        return [Pair(source, {"labels": ids})]
 
-    def encode_target(self, target: Any) -> list[int]:
-        """A target's token ids, with the one that ends it."""
+    def encode_target(self, target: Any) -> tuple[list[int], bool]:
+        """A target's token ids, with the one that ends it; and whether it was cut."""
         if not isinstance(target, str):
             raise InputError(f"target must be a text, got {describe(target)}")
         special = {"add_special_tokens": False, "split_special_tokens": self.options.split_special_tokens}
+        special["verbose"] = False  # its length is checked here
         ids = [*self.target_tokenizer.encode(target, **special), self.eos_id]
         most = self.model.decoder.max_length
         if most is None or len(ids) <= most:
-            return ids
+            return ids, False
         if not self.options.truncation:
             option = spelt("option", "truncation", True)
             raise InputError(f"a target has {len(ids)} tokens and the model writes {most}; pass {option} to cut it")
-        self.warn_truncated("target", most)
-        return [*ids[: most - 1], self.eos_id]
+        return [*ids[: most - 1], self.eos_id], True
 
     def collate_inputs(self, examples: Sequence[Example], labels: Mapping[str, Tensor]) -> dict[str, Tensor]:
         inputs = super().collate_inputs(examples, labels)
@@ -199,15 +203,21 @@ class TextToText(GenerationTask):
 
     # --- training and evaluation -------------------------------------------------------------------------------
 
-    def outputs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The logits of the target tokens, targets V, and these tokens; no other logits are computed."""
+    def outputs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """The logits of the target tokens alone, targets V, these tokens, and the index of the example of each."""
         body = model.read_pair(**batch.inputs)
-        labels = body.layout.pack(batch.labels["labels"])  # N
+        labels = batch.labels["labels"]  # B T
+        numbers = torch.arange(len(labels), device=labels.device)[:, None].expand_as(labels)
+        labels, numbers = body.layout.pack(labels), body.layout.pack(numbers)  # N
         is_target = labels != IGNORED
-        return model.word_logits(body.rows[is_target]), labels[is_target]
+        return model.word_logits(body.rows[is_target]), labels[is_target], numbers[is_target]
 
-    def objectives_of(self, outputs: tuple[Tensor, Tensor], batch: Batch) -> dict[str, Objective]:
-        total = summed_label_loss(*outputs, label_smoothing=self.label_smoothing)
+    def select_outputs(self, outputs: tuple[Tensor, ...], batch: Batch, examples: Sequence[int]) -> tuple[Tensor, ...]:
+        mine = torch.isin(outputs[2], torch.tensor(list(examples), device=outputs[2].device))
+        return tuple(each[mine] for each in outputs)
+
+    def objectives_of(self, outputs: tuple[Tensor, ...], batch: Batch) -> dict[str, Objective]:
+        total = summed_label_loss(*outputs[:2], label_smoothing=self.label_smoothing)
         return {LOSS: Objective(total, batch.targets_count)}
 
     def score_texts(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:

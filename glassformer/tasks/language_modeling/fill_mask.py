@@ -189,6 +189,15 @@ class FillMask(TextTask):
         pairs = [pair for each in zip(predictions, references, strict=True) for pair in zip(*each, strict=True)]
         return {"accuracy": sum(predicted == correct for predicted, correct in pairs) / max(1, len(pairs))}
 
+    def describe_prediction(self, row: Row, prediction: list[int]) -> str:
+        return ", ".join(self.tokenizer.decode([token]) for token in prediction)
+
+    def select_outputs(self, outputs: tuple[Tensor, ...], batch: Batch, examples: Sequence[int]) -> tuple[Tensor, ...]:
+        logits, indices = outputs
+        chosen = torch.tensor(list(examples), device=indices.device)
+        mine = torch.isin(indices // batch.inputs["input_ids"].shape[1], chosen)
+        return logits[mine], indices[mine]
+
 
 def whole_words(vocabulary: Mapping[str, int]) -> list[int]:
     """The ids of tokens that are complete words: no subwords, no punctuation, nothing in brackets."""

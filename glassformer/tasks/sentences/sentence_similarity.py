@@ -207,6 +207,9 @@ class SentenceSimilarity(EmbeddingTask):
     def compute_metrics(self, predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:
         return correlation(predictions, references)
 
+    def describe_prediction(self, row: Row, prediction: float) -> str:
+        return f"{prediction:.4g}"
+
 
 def others(row: Row) -> list[str]:
     """The texts that a row's text is compared with."""

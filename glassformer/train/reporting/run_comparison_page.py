@@ -6,7 +6,7 @@ import html
 
 from .compare_runs import LENGTH_METRIC, Comparison, Spread
 from .run_log import duration, format_value
-from .run_report import SHADES, WIDTH, curve_names, curves, legend_entry, page, points_of
+from .run_report import SHADES, WIDTH, curve_names, curves, legend_entry, page, points_of, table
 
 NOT_PLOTTED = ("grad_norm", "tokens_per_second", "padding", "skipped")
 ROW, NAMES = 22, 380  # the height of a bar, and the width of its name
@@ -135,12 +135,6 @@ def costs(comparison: Comparison) -> str:
             )
         )
     return table((*comparison.headings, "time", "steps", "tokens", "parameters", "of these trained"), rows)
-
-
-def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in header)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
 
 
 def legend(comparison: Comparison) -> str:

@@ -80,6 +80,14 @@ def name_value_table(values: Mapping[str, Any]) -> str:
     return f'<div class="wide"><table class="names">{rows}</table></div>'
 
 
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], is_text: bool = False) -> str:
+    """A table, flush right unless it holds texts."""
+    head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in header)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    kind = ' class="names"' if is_text else ""
+    return f'<div class="wide"><table{kind}><tr>{head}</tr>{body}</table></div>'
+
+
 def chart_names(lines: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     """The curves of each chart, in order: losses of training and evaluation together, metrics, values of the steps."""
     names = curve_names(lines)
