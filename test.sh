@@ -36,6 +36,23 @@ install_old_transformers() {
     fi
 }
 
+# A small ALBERT that was really trained; of its package only the files are read, none of its requirements is needed.
+RXNMAPPER=rxnmapper==0.4.3
+
+install_rxnmapper() {
+    local folder=.peers/rxnmapper
+    [ "$(cat "$folder.stamp" 2>/dev/null)" = "$RXNMAPPER" ] && return
+    echo "Installing $RXNMAPPER into $folder"
+    rm -rf "$folder" "$folder.stamp"
+    mkdir -p .peers
+    if .venv/bin/python -m pip install --quiet --no-deps --target "$folder" "$RXNMAPPER" >.peers/pip.log 2>&1; then
+        echo "$RXNMAPPER" >"$folder.stamp"
+    else
+        tail -1 .peers/pip.log
+        echo "pip could not install $RXNMAPPER: the test of its model is skipped"
+    fi
+}
+
 # The pages are tested in a real browser: Debian's Chromium, or whichever one CHROMIUM names.
 install_chromium() {
     [ -x "${CHROMIUM:-/usr/bin/chromium}" ] && return
@@ -52,6 +69,7 @@ make_environment
 install_package test
 install_chromium
 install_old_transformers
+install_rxnmapper
 
 status=0
 .venv/bin/ruff check . || status=1

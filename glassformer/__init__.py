@@ -41,7 +41,7 @@ _HOMES = {  # the classes of the registry come on top
     "models.base.parameters": "count_parameters freeze",
     "models.lora": "LoraConfig add_lora merge_lora unmerge_lora load_lora",
     "models.base.outputs": """ModelOutput BaseModelOutput BaseModelOutputWithPastAndCrossAttentions
-        BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput MaskedLMOutput
+        BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput AlbertForPreTrainingOutput MaskedLMOutput
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput
         SequenceClassifierOutputWithPast MultipleChoiceModelOutput TokenClassifierOutput
         QuestionAnsweringModelOutput Seq2SeqLMOutput""",
@@ -50,6 +50,8 @@ _HOMES = {  # the classes of the registry come on top
         BertOutput""",
     "models.bert_heads": """BertPredictionHeadTransform BertLMPredictionHead BertOnlyMLMHead BertOnlyNSPHead
         BertPreTrainingHeads""",
+    "models.albert": "AlbertPreTrainedModel",
+    "models.albert_heads": "AlbertMLMHead AlbertSOPHead",
     "models.roberta": "RobertaPreTrainedModel RobertaEmbeddings",
     "models.roberta_heads": "RobertaLMHead RobertaClassificationHead",
     "models.gpt2": "GPT2PreTrainedModel",

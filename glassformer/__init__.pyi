@@ -44,6 +44,17 @@ from .generate.settings_explanation import explain_generation as explain_generat
 from .generate.streaming import TextIteratorStreamer as TextIteratorStreamer
 from .generate.streaming import TextStreamer as TextStreamer
 from .generate.streaming import stream_text as stream_text
+from .models.albert import AlbertConfig as AlbertConfig
+from .models.albert import AlbertModel as AlbertModel
+from .models.albert import AlbertPreTrainedModel as AlbertPreTrainedModel
+from .models.albert_heads import AlbertForMaskedLM as AlbertForMaskedLM
+from .models.albert_heads import AlbertForMultipleChoice as AlbertForMultipleChoice
+from .models.albert_heads import AlbertForPreTraining as AlbertForPreTraining
+from .models.albert_heads import AlbertForQuestionAnswering as AlbertForQuestionAnswering
+from .models.albert_heads import AlbertForSequenceClassification as AlbertForSequenceClassification
+from .models.albert_heads import AlbertForTokenClassification as AlbertForTokenClassification
+from .models.albert_heads import AlbertMLMHead as AlbertMLMHead
+from .models.albert_heads import AlbertSOPHead as AlbertSOPHead
 from .models.auto import AutoConfig as AutoConfig
 from .models.auto import AutoModel as AutoModel
 from .models.auto import AutoModelForCausalLM as AutoModelForCausalLM
@@ -55,6 +66,7 @@ from .models.auto import AutoModelForQuestionAnswering as AutoModelForQuestionAn
 from .models.auto import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from .models.auto import AutoModelForSequenceClassification as AutoModelForSequenceClassification
 from .models.auto import AutoModelForTokenClassification as AutoModelForTokenClassification
+from .models.base.outputs import AlbertForPreTrainingOutput as AlbertForPreTrainingOutput
 from .models.base.outputs import BaseModelOutput as BaseModelOutput
 from .models.base.outputs import BaseModelOutputWithPastAndCrossAttentions as BaseModelOutputWithPastAndCrossAttentions
 from .models.base.outputs import (

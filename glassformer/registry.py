@@ -122,6 +122,19 @@ ARCHITECTURES = {
             },
         ),
         Architecture(
+            "albert",
+            config="albert.AlbertConfig",
+            classes={
+                BODY: "albert.AlbertModel",
+                "pre-training": "albert_heads.AlbertForPreTraining",
+                "masked-lm": "albert_heads.AlbertForMaskedLM",
+                "sequence-classification": "albert_heads.AlbertForSequenceClassification",
+                "multiple-choice": "albert_heads.AlbertForMultipleChoice",
+                "token-classification": "albert_heads.AlbertForTokenClassification",
+                "question-answering": "albert_heads.AlbertForQuestionAnswering",
+            },
+        ),
+        Architecture(
             "gpt2",
             config="gpt2.GPT2Config",
             classes={

@@ -44,7 +44,7 @@ PUBLIC = glassformer._HOME_OF
         ("FlaxGPT2LMHeadModel", ": models are torch modules here, use 'GPT2LMHeadModel'"),
         ("TextClassificationPipeline", ": pipeline('text-classification') makes it"),
         ("GPT2ForMaskedLM", ": there are GPT2Config, GPT2DoubleHeadsModel, GPT2ForQuestionAnswering, GPT2For"),
-        ("LlamaForCausalLM", ": the architectures are bert, "),
+        ("LlamaForCausalLM", ": the architectures are albert, bert, "),
         ("SentenceTransformer", ": SentenceEncoder reads the same folders, with encode and similarity"),
         ("load_dataset", ": read_rows reads the rows of a file, a folder or a data set of a hub"),
     ],

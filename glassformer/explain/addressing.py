@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torch import nn
 
 from ..errors import InputError, nearest
 from ..models.base.pretrained_model import PreTrainedModel
+from ..nn.scoped_hooks import HookScope
 
 Heads = bool | Iterable[int] | Mapping[int, Any] | None  # all, these layers, or {layer: heads}
 
@@ -18,8 +19,10 @@ SELF, CROSS = "attention", "crossattention"  # the names of a layer's attentions
 
 def layer_names(model: PreTrainedModel) -> list[str]:
     """The names of the layers: "encoder.layer.0", ..., and "decoder.layer.0", ... where there is a decoder."""
-    names = {id(part): name for name, part in model.base_model.named_modules()}
-    return [names[id(layer)] for layer in model.layers]
+    names: dict[int, list[str]] = {}  # of a module that is several layers, one for each
+    for name, part in model.base_model.named_modules(remove_duplicate=False):
+        names.setdefault(id(part), []).append(name)
+    return [names[id(layer)].pop(0) for layer in model.layers]
 
 
 def attention_of(model: PreTrainedModel, layer: int, kind: str = SELF) -> nn.Module:
@@ -28,6 +31,17 @@ def attention_of(model: PreTrainedModel, layer: int, kind: str = SELF) -> nn.Mod
     if found is None:
         raise InputError(f"layer {layer} has no {kind}")
     return found
+
+
+def only_where_named(model: PreTrainedModel, name: str, hook: Callable, scope: HookScope) -> Callable:
+    """`hook` for a module of that name: of a module that is part of several layers, in the named layer alone."""
+    number = next((i for i, each in enumerate(layer_names(model)) if f"{name}.".startswith(f"{each}.")), None)
+    return hook if number is None else scope.only_in(model.layers, number, hook)
+
+
+def layers_sharing(model: PreTrainedModel, layer: int) -> list[int]:
+    """The numbers of all layers that are the same module as this one."""
+    return [number for number, each in enumerate(model.layers) if each is model.layer(layer)]
 
 
 def crossing_layers(model: PreTrainedModel) -> list[int]:
@@ -79,7 +93,7 @@ def heads_by_layer(model: PreTrainedModel, requested: Heads, kind: str = SELF) -
 def modules_of(model: PreTrainedModel) -> dict[str, nn.Module]:
     """Every module by name: those of the body by their names in the body, others by those in the model."""
     body, prefix = model.base_model, f"{model.base_model_prefix}."
-    named = {name: part for name, part in body.named_modules() if name}
+    named = {name: part for name, part in body.named_modules(remove_duplicate=False) if name}
     for name, part in model.named_modules():
         if name and part is not body and not (body is not model and name.startswith(prefix)):
             named[name] = part

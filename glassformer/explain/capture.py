@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -29,9 +28,11 @@ from .addressing import (
     heads_by_layer,
     layer_names,
     matching,
+    only_where_named,
 )
 
 STACKS = {"embeddings": "encoder", "encoder": "encoder", "decoder": "decoder"}  # parts that work on the stream
+Observers = dict[tuple[str, int], Callable[[AttentionInputs], None]]  # by kind of attention and layer
 Layouts = dict[str, tuple[Layout | None, Layout | None]]  # of each stack, and of the source of its cross-attention
 
 
@@ -102,14 +103,12 @@ def capture(
     captured = CapturedActivations(names=layer_names(model))
     with HookScope() as scope:
         record_layouts(model, captured.layouts, scope)
-        by_module: dict[nn.Module, Callable[[AttentionInputs], None]] = {}
+        observers: Observers = {}
         for kind, requested, weights in ((SELF, attention, captured.attention), (CROSS, cross, captured.cross)):
             for layer, slots in heads_by_layer(model, requested, kind).items():
-                module = attention_of(model, layer, kind).self
                 vectors = (captured.queries, captured.keys, captured.values) if queries and kind == SELF else ()
-                by_module[module] = record_attention(layer, slots, weights, vectors)
-        if by_module:
-            scope.observers.append(partial(notify, by_module))
+                observers[kind, layer] = record_attention(layer, slots, weights, vectors)
+        observe(model, observers, scope)
         for layer in hidden_indices(model, hidden):
             record_hidden(model, layer, captured, scope)
         for name, module in matching(model, modules).items():
@@ -118,7 +117,7 @@ def capture(
                 ["output"],
             ):
                 raise InputError(f"{name} runs in chunks: set chunk_size_feed_forward=0 to see what it returns")
-            record_module(name, module, captured, scope)
+            scope.after(module, only_where_named(model, name, record_module(name, captured), scope))
         yield captured
 
 
@@ -135,12 +134,19 @@ def run_with_cache(model: PreTrainedModel, *args: Any, names: Iterable[str] | st
     return out, captured
 
 
-def notify(
-    by_module: Mapping[nn.Module, Callable[[AttentionInputs], None]], module: SelfAttention, inputs: AttentionInputs
-) -> None:
-    """An observer of some attentions."""
-    if module in by_module:
-        by_module[module](inputs)
+def observe(model: PreTrainedModel, observers: Observers, scope: HookScope) -> None:
+    """Call observers with the inputs of some attentions, while the scope is open."""
+    by_module: dict[nn.Module, list[Callable[[AttentionInputs], None]]] = {}
+    for (kind, layer), observer in observers.items():
+        module = attention_of(model, layer, kind).self
+        by_module.setdefault(module, []).append(scope.only_in(model.layers, layer, observer))
+
+    def notify(module: SelfAttention, inputs: AttentionInputs) -> None:
+        for each in by_module.get(module, ()):
+            each(inputs)
+
+    if by_module:
+        scope.observers.append(notify)
 
 
 def record_attention(layer: int, slots: list[int], weights: dict, vectors: tuple) -> Callable[[AttentionInputs], None]:
@@ -176,7 +182,7 @@ def record_hidden(model: PreTrainedModel, index: int, captured: CapturedActivati
             layout, _source = layouts_from(inputs)
             captured.hidden[index] = inputs[0] if layout is None else layout.unpack(inputs[0])
 
-        scope.before(layers[index], before_layer)
+        scope.before(layers[index], scope.only_in(layers, index, before_layer))
         return
     name = captured.names[-1].split(".")[0]  # the stack of the last layer
 
@@ -187,15 +193,15 @@ def record_hidden(model: PreTrainedModel, index: int, captured: CapturedActivati
     scope.after(getattr(model.base_model, name), after_last_layer)
 
 
-def record_module(name: str, module: nn.Module, captured: CapturedActivations, scope: HookScope) -> None:
-    """Record the output of a module."""
+def record_module(name: str, captured: CapturedActivations) -> Callable:
+    """A hook that records the output of a module."""
 
     def keep(_: nn.Module, __: tuple, out: Any) -> None:
         value = first_output(out)
         if isinstance(value, Tensor):
             captured.returned[name] = value
 
-    scope.after(module, keep)
+    return keep
 
 
 def record_layouts(model: PreTrainedModel, layouts: Layouts, scope: HookScope) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..models.base.pretrained_model import PreTrainedModel
 from ..nn.scoped_hooks import HookScope
-from .addressing import CROSS, SELF, attention_of, matching, slots_of
+from .addressing import CROSS, SELF, attention_of, matching, only_where_named, slots_of
 from .capture import Layouts, layout_for, record_layouts
 
 Factors = Mapping[int, Mapping[int, float | Tensor] | Iterable[int]]  # {layer: heads}, or {layer: {head: factor}}
@@ -43,14 +43,14 @@ def patched(
                 raise InputError(f"heads are named by layer, {{0: [1, 2]}}, got {plan!r}")
             for layer, factors in (plan or {}).items():
                 attention = attention_of(model, layer, kind)
-                scope.before(attention.output, scale_heads(attention, factors))
+                scope.before(attention.output, scope.only_in(model.layers, layer, scale_heads(attention, factors)))
         for layer in [skip] if isinstance(skip, int) else skip:
-            scope.after(model.layer(layer), skip_layer)
+            scope.after(model.layer(layer), scope.only_in(model.layers, layer, skip_layer))
         layouts: Layouts = {}
         record_layouts(model, layouts, scope)
         for pattern, patch in (modules or {}).items():
             for name, module in matching(model, [pattern]).items():
-                scope.after(module, patch_output(name, patch, layouts))
+                scope.after(module, only_where_named(model, name, patch_output(name, patch, layouts), scope))
         yield
 
 

@@ -23,7 +23,7 @@ from ..models.base.heads import (
 from ..models.base.outputs import BodyOutput
 from ..models.base.pretrained_model import PreTrainedModel
 from ..nn.scoped_hooks import HookScope
-from ..registry import ARCHITECTURES, BODY, architecture_with, head_of
+from ..registry import ARCHITECTURES, BODY, architecture_with, head_of, import_class, model_paths
 from ..tasks.generation.text_to_text import TextToText
 from ..tasks.generation.translation import Translation
 from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
@@ -31,7 +31,7 @@ from ..tasks.text_classification import function_for
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .addressing import CROSS, attention_of, heads_of, slots_of
-from .capture import notify
+from .capture import observe
 from .reading import Part, Reading, Side, readable_tokens, side_of
 
 log = logging.getLogger("glassformer")
@@ -77,7 +77,8 @@ class Subject:
             return cls(task.model, task.tokenizer, label, task)
         saved = (config.architectures or [""])[0]
         is_registered = architecture_with(saved) is ARCHITECTURES.get(config.model_type)
-        loader = auto.AUTO_CLASSES[(head_of(saved) if is_registered else None) or BODY]
+        head = (head_of(saved) if is_registered else None) or BODY
+        loader = auto.AUTO_CLASSES.get(head) or import_class(f"{model_paths()[saved]}.{saved}")
         return cls(loader.from_pretrained(name), AutoTokenizer.from_pretrained(name), label)
 
     @property
@@ -190,14 +191,14 @@ class Subject:
         limit = self.model.decoding_body.max_length
         if limit is not None and len(reading) > limit:
             raise InputError(f"the text has {len(reading)} tokens, and this model reads at most {limit}: shorten it")
-        by_module = {
-            attention_of(self.model, layer, part.kind).self: partial(reading.attention.__setitem__, (part.kind, layer))
+        observers = {
+            (part.kind, layer): partial(reading.attention.__setitem__, (part.kind, layer))
             for part in reading.parts.values()
             if part.has_vectors
             for layer in part.layers
         }
         with HookScope() as scope:
-            scope.observers.append(partial(notify, by_module))
+            observe(self.model, observers, scope)
             body = self.forward(reading, output_hidden_states=True, output_attentions=self.is_recurrent)
         if self.is_recurrent:
             reading.attention[CROSS, 0] = RecordedWeights(body.cross_attentions[0])

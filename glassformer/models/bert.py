@@ -19,6 +19,7 @@ from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
 from ..nn.layout import Layout
+from ..nn.linear import Linear
 from .base.body import Body
 from .base.embeddings import Embeddings, padding_index
 from .base.outputs import BaseModelOutputWithPoolingAndCrossAttentions, ModelOutput
@@ -116,13 +117,13 @@ class BertEmbeddings(Embeddings):
     position_ids: Tensor  # 1 T
     token_type_ids: Tensor
 
-    def __init__(self, config: BertConfig):
+    def __init__(self, config: BertConfig, width: int | None = None):
         super().__init__()
-        padding = padding_index(config.pad_token_id, config.vocab_size)
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=padding)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        padding, width = padding_index(config.pad_token_id, config.vocab_size), width or config.hidden_size
+        self.word_embeddings = nn.Embedding(config.vocab_size, width, padding_idx=padding)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.position_embedding_type = config.position_embedding_type
         # For code that reads them; a forward counts positions itself. Files of some versions hold the first.
@@ -166,6 +167,17 @@ class BertEmbeddings(Embeddings):
     @property
     def position_count(self) -> int | None:
         return super().position_count if self.position_embedding_type == "absolute" else None
+
+
+class ProjectedEmbeddings(BertEmbeddings):
+    """BERT's embeddings of another width (`embedding_size`), and the layer that brings them to that of the model."""
+
+    def __init__(self, config: Any):
+        super().__init__(config, config.embedding_size)
+        self.projection = Linear(config.embedding_size, config.hidden_size)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self.projection(super().forward(*args, **kwargs))
 
 
 class BertPooler(nn.Module):

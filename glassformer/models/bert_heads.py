@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +26,7 @@ from .base.heads import (
     pack_labels,
     score_tokens,
 )
-from .base.outputs import BertForPreTrainingOutput, CausalLMOutputWithCrossAttentions
+from .base.outputs import BertForPreTrainingOutput, BodyOutput, CausalLMOutputWithCrossAttentions
 from .base.pretrained_io import is_rebuilding
 from .base.signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
 from .bert import BertConfig, BertModel, BertPreTrainedModel
@@ -96,11 +96,16 @@ class BertWithLMHead(BertPreTrainedModel, LayeredLMHeadModel):
 class BertForPreTraining(BertWithLMHead, HeadModel):
     """Both tasks of the pre-training: masked words and next sentence; their losses are added."""
 
+    sentence_pairs: ClassVar[str] = "next"
+
     def __init__(self, config: BertConfig):
         super().__init__(config)
         self.bert = BertModel(self.config)
         self.cls = BertPreTrainingHeads(self.config)
         self.post_init()
+
+    def pair_logits(self, body: BodyOutput) -> Tensor:
+        return self.cls.seq_relationship(body.pooled)
 
     @takes(*TEXT, "labels", "next_sentence_label", *OUTPUTS)
     def forward(
@@ -112,7 +117,7 @@ class BertForPreTraining(BertWithLMHead, HeadModel):
     ) -> BertForPreTrainingOutput | tuple:
         body = self.bert.encode(**inputs)
         words, word_logits = score_tokens(self.word_logits, body)  # N V, B T V
-        is_next = self.cls.seq_relationship(body.pooled)  # B 2
+        is_next = self.pair_logits(body)  # B 2
         loss = None
         if labels is not None:
             loss = label_loss(words, pack_labels(labels, body))

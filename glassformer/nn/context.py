@@ -41,6 +41,7 @@ class Context:
     output_hidden_states: bool = False
     use_cache: bool = False  # record keys and values in `keys_and_values`
     extras: Any = None  # for architectures that need more
+    number: int | None = None  # of a layer: its place in the stack
 
     weights: Tensor | None = None  # B H T S, recorded by the attention when `output_attentions`
     keys_and_values: tuple[Tensor, Tensor] | None = None  # each B H S D, recorded by the attention when `use_cache`
@@ -77,6 +78,7 @@ class Context:
             output_attentions=self.output_attentions,
             use_cache=self.use_cache,
             extras=self.extras,
+            number=layer,
         )
         if self.cross is not None:
             mask = self.cross.head_mask

@@ -6,7 +6,7 @@ the running thread and task have opened it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ class HookScope:
         self.is_open = False
         self.observers: list[Observer] = []
         self._handles: list[Any] = []
+        self._followed: set[nn.Module] = set()
 
     def __enter__(self) -> HookScope:
         self.is_open = True
@@ -61,6 +62,16 @@ class HookScope:
         """Call `hook(module, inputs, out)` after a module ran; what it returns replaces the output."""
         self._handles.append(module.register_forward_hook(ScopedHook(self, hook)))
 
+    def only_in(self, layers: Sequence[nn.Module], number: int, hook: Callable) -> Callable:
+        """`hook` for one of the layers: if the same module is several of them, it acts while that one runs."""
+        if sum(each is layers[number] for each in layers) == 1:
+            return hook
+        for layer in dict.fromkeys(layers):
+            if layer not in self._followed:
+                self._followed.add(layer)
+                self.before(layer, note_layer)
+        return lambda *args: hook(*args) if running_layer.get() == number else None
+
 
 class ScopedHook:
     """A hook that does nothing outside its scope."""
@@ -72,6 +83,12 @@ class ScopedHook:
         return self.hook(*args) if self.scope.is_active else None
 
 
+def note_layer(_: nn.Module, inputs: tuple) -> None:
+    """A hook that notes which layer begins to run."""
+    running_layer.set(next((number for each in inputs if (number := getattr(each, "number", None)) is not None), None))
+
+
+running_layer: ContextVar[int | None] = ContextVar("running layer", default=None)
 open_scopes: ContextVar[tuple[HookScope, ...]] = ContextVar("open hook scopes", default=())
 
 

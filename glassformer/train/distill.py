@@ -74,9 +74,9 @@ class Distillation:
         """(1 - alpha) * the task's own loss + alpha * T² * KL(teacher, student) + hidden * distance."""
         settings, task = self.settings, self.task
         task.require_labels(batch)
-        with captured_outputs([layer for layer, _ in self.pairs]) as student_states:
+        with captured_outputs(task.model, [each for each, _ in self.pairs]) as student_states:
             logits = task.target_logits(task.outputs(model, batch), batch)
-        with torch.no_grad(), captured_outputs([layer for _, layer in self.pairs]) as teacher_states:
+        with torch.no_grad(), captured_outputs(self.teacher, [each for _, each in self.pairs]) as teacher_states:
             targets = task.target_logits(task.outputs(self.teacher, batch), batch)
         if logits.shape != targets.shape:
             scored = f"{targets.shape[-1]} labels and the student {logits.shape[-1]}"
@@ -108,27 +108,26 @@ def distance(student: Sequence[Tensor], teacher: Sequence[Tensor], lengths: Tens
     return (torch.stack(each).mean(0) * weights).sum()
 
 
-def paired_layers(student: nn.Module, teacher: nn.Module) -> list[tuple[nn.Module, nn.Module]]:
+def paired_layers(student: nn.Module, teacher: nn.Module) -> list[tuple[int, int]]:
     """The layers whose outputs are compared: the last with the last, the others evenly spread."""
-    layers, teacher_layers = list(student.layers), list(teacher.layers)
     widths = [each.config.hidden_size for each in (student, teacher)]
     if widths[0] != widths[1]:
         raise InputError(f"hidden states can be compared where they are equally wide, got {widths[0]} and {widths[1]}")
-    count, teacher_count = len(layers), len(teacher_layers)
+    count, teacher_count = len(student.layers), len(teacher.layers)
     if count > teacher_count:
         raise InputError(f"the teacher has {teacher_count} layers, fewer than the student's {count}")
-    return [(layer, teacher_layers[(i + 1) * teacher_count // count - 1]) for i, layer in enumerate(layers)]
+    return [(i, (i + 1) * teacher_count // count - 1) for i in range(count)]
 
 
 @contextlib.contextmanager
-def captured_outputs(layers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
-    """Collect the outputs of layers while a block runs, without padding: N C each."""
+def captured_outputs(model: nn.Module, numbers: Sequence[int]) -> Iterator[list[Tensor]]:
+    """Collect the outputs of some layers while a block runs, without padding: N C each."""
     outputs: list[Tensor] = []
 
     def collect(_: nn.Module, __: Any, output: Tensor) -> None:
         outputs.append(output)
 
     with HookScope() as scope:
-        for layer in layers:
-            scope.after(layer, collect)
+        for number in numbers:
+            scope.after(model.layers[number], scope.only_in(model.layers, number, collect))
         yield outputs

@@ -44,7 +44,7 @@ class Sharded:
         self.task = task
         self.full_copy = meta_copy(task)
         mesh = init_device_mesh(process_group.device.type, (process_group.size,))
-        for layer in task.model.layers:
+        for layer in task.model.distinct_layers:
             fully_shard(layer, mesh=mesh)
         self.root = RootModule(task.trainable)
         fully_shard(self.root, mesh=mesh)

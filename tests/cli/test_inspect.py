@@ -8,10 +8,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
+from glassformer import (
+    AlbertConfig,
+    AlbertModel,
+    BertConfig,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    BertModel,
+)
 from glassformer.checkpoints.weights import open_weights, write_weights
 from glassformer.cli.main import main
 from glassformer.cli.verbs.inspect import inspect_checkpoint
+from glassformer.registry import ARCHITECTURES as REGISTERED
+
+from ..models.architectures import ARCHITECTURES
 
 TINY = {"vocab_size": 40, "hidden_size": 12, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 20}
 
@@ -207,3 +217,22 @@ def test_the_real_checkpoint(minilm, capsys):
     assert values["parameters"] == 22_713_216
     assert values["heads"][0]["status"] == "complete"
     assert values["leftovers"] == ["embeddings.position_ids"]
+
+
+@pytest.mark.parametrize("model_type", ["albert", "gpt2"])
+def test_every_class_of_an_architecture_is_listed(model_type, tmp_path, capsys):
+    architecture = next(each for each in ARCHITECTURES if each.model_type == model_type)
+    torch.manual_seed(0)
+    next(iter(architecture.heads))(architecture.tiny()).save_pretrained(tmp_path)
+    values = inspected(tmp_path, capsys)
+    names = {path.rpartition(".")[2] for path in REGISTERED[model_type].classes.values()}
+    assert {head["name"] for head in values["heads"]} == names
+    assert values["faults"] == values["unused"] == []
+
+
+def test_layers_that_share_their_weights_are_counted_once(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"model_type": "albert", "hidden_size": 768, "num_attention_heads": 12}')
+    values = inspected(tmp_path, capsys)
+    encoder = next(part for part in values["parts"] if part["name"] == "encoder")
+    assert encoder["tensors"] == 16
+    assert values["parameters"] == AlbertModel.without_weights(AlbertConfig.from_pretrained(tmp_path)).num_parameters()

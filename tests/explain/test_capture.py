@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 
@@ -17,12 +19,17 @@ def models_of(architecture: Architecture):
         yield kind(architecture.tiny()).double().eval()
 
 
+def call_of(architecture: Architecture, model: torch.nn.Module) -> dict[str, object]:
+    taken = inspect.signature(model.forward).parameters
+    return {name: value for name, value in architecture.call.items() if name in taken}
+
+
 @torch.no_grad()
 def test_capture_does_not_change_a_bit_of_the_outputs(architecture, batch):
     for model in models_of(architecture):
-        plain = model(**batch, **architecture.call)
+        plain = model(**batch, **call_of(architecture, model))
         with model.capture(True, queries=True, hidden=True):
-            observed = model(**batch, **architecture.call)
+            observed = model(**batch, **call_of(architecture, model))
         for a, b in zip(plain.to_tuple(), observed.to_tuple(), strict=True):
             assert torch.equal(a, b)
 
@@ -31,9 +38,9 @@ def test_capture_does_not_change_a_bit_of_the_outputs(architecture, batch):
 def test_captured_weights_and_states_equal_the_outputs(architecture, batch):
     for model in models_of(architecture):
         wanted = {"output_attentions": True, "output_hidden_states": True}
-        expected = model(**batch, **wanted, **architecture.call)
+        expected = model(**batch, **wanted, **call_of(architecture, model))
         with model.capture({0: [2, 0], -1: True}, queries=True, hidden=[0, 2, -1]) as captured:
-            model(**batch, **architecture.call)
+            model(**batch, **call_of(architecture, model))
         assert list(captured.attention) == [0, 2]
         assert_close(captured.attention[0], expected.attentions[0][:, [2, 0]])
         assert_close(captured.attention[2], expected.attentions[2])

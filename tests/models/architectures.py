@@ -258,6 +258,36 @@ CAMEMBERT = relative_of_bert(
     "Camembert", ["ForMaskedLM"], (glassformer.CamembertConfig(vocab_size=32_005, **BASE), 110_621_952)
 )
 
-RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT]
+
+def tiny_albert(**fields: Any) -> glassformer.AlbertConfig:
+    """Every layer has weights of its own; see test_albert.py for layers that share them."""
+    return glassformer.AlbertConfig(
+        **{**TINY_BERT, "embedding_size": 20, "num_hidden_groups": 3, "initializer_range": 0.2, **fields}
+    )
+
+
+ALBERT = Architecture(
+    model_type="albert",
+    body=glassformer.AlbertModel,
+    heads={
+        glassformer.AlbertForPreTraining: lambda b, t: {
+            **word_labels(b, t),
+            "sentence_order_label": torch.ones(b).long(),
+        },
+        **{getattr(glassformer, f"Albert{head}"): labels for head, labels in ENCODER_HEADS.items()},
+    },
+    tiny=tiny_albert,
+    decoder_fields=None,
+    decoder=None,
+    published=(
+        glassformer.AlbertConfig(hidden_size=768, num_attention_heads=12, intermediate_size=3072),
+        11_683_584,
+    ),
+    reference=Transformers({"attn_implementation": "eager"}),
+    plain_scores=True,
+    call={},
+)
+
+RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT]
 
 ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, *RELATIVES_OF_BERT]

@@ -140,14 +140,14 @@ def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
 
 def add_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
     from ...checkpoints.load import resolve_labels
-    from ...models.auto import AUTO_CLASSES, AutoModel
-    from ...registry import ARCHITECTURES
+    from ...models.auto import AutoModel
+    from ...registry import ARCHITECTURES, import_class
 
     if weights is not None:
         resolve_labels(config, weights)
         found.config["num_labels"] = config.num_labels
     body_class = AutoModel.model_class(config)
-    kinds = {AUTO_CLASSES[head].model_class(config) for head in ARCHITECTURES[config.model_type].classes}
+    kinds = {import_class(f"models.{path}") for path in ARCHITECTURES[config.model_type].classes.values()}
     classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
     with logs_silenced():
         body = body_class.without_weights(config)
@@ -157,7 +157,7 @@ def add_model(found: Inspection, config: PretrainedConfig, weights: Weights | No
     found.body_name = body_class.__name__
     found.parameters = count(body)
     for name, module in body.named_children():
-        amount, tensors = count(module), [f"{name}.{key}" for key in module.state_dict()]
+        amount, tensors = count(module), tensors_of(body, name)
         share = 100 * amount / found.parameters
         found.parts.append(Part(name, type(module).__name__, amount, share, len(tensors)))
 
@@ -195,8 +195,7 @@ def match_classes(
     keymap = body.keymap
     places, _ = keymap.read(weights.names(), prefixed=False)
     for part in found.parts:
-        names = [f"{part.name}.{key}" for key in body.get_submodule(part.name).state_dict()]
-        part.found = sum(name in places for name in names)
+        part.found = sum(name in places for name in tensors_of(body, part.name))
     body_fit = fit(body, weights)
     found.lacks, found.faults = body_fit.lacks, body_fit.faults
     found.heads = [body_fit]
@@ -213,6 +212,12 @@ def match_classes(
     found.faults = found.faults + [fault for fault in named.faults if fault not in found.faults]
     if found.faults:
         found.hint = hint_at_prefix(weights, keymap)
+
+
+def tensors_of(body: PreTrainedModel, part: str) -> list[str]:
+    """The names of the tensors of a part, without second names of the same one."""
+    tied = body.tied_names()
+    return [name for key in body.get_submodule(part).state_dict() if (name := f"{part}.{key}") not in tied]
 
 
 def fit(model: PreTrainedModel, weights: Weights) -> Head:

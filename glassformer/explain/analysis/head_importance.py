@@ -19,7 +19,7 @@ from ...tasks.progress import show_progress
 from ...tasks.task import Task
 from ...train.batches import Batches
 from ...train.evaluation import evaluate, summed_loss
-from ..addressing import CROSS, SELF, heads_of
+from ..addressing import CROSS, SELF, heads_of, layers_sharing
 from ..patch import patched
 
 METHODS = {
@@ -46,12 +46,13 @@ class Point:
 
 
 def all_heads(model: PreTrainedModel) -> list[Head]:
-    """Every head that a model has."""
+    """Every head that a model has. Layers that share their weights share their heads: these are of the first one."""
+    layers = list(model.layers)
     return [
         Head(kind, number, head)
-        for number, layer in enumerate(model.layers)
+        for number, layer in enumerate(layers)
         for kind in (SELF, CROSS)
-        if hasattr(layer, kind)
+        if hasattr(layer, kind) and layers.index(layer) == number
         for head in heads_of(getattr(layer, kind))
     ]
 
@@ -88,7 +89,7 @@ def by_gradient(task: Task, rows: Sequence[Any]) -> dict[Head, float]:
             batch = batches.collate(numbers)
             with evaluation_mode(task.trainable), torch.enable_grad():
                 factors = torch.ones(len(heads), device=task.model.device, requires_grad=True)
-                with patched(task.model, **head_factors(heads, factors)):
+                with patched(task.model, **head_factors(task.model, heads, factors)):
                     loss = task.loss(task.trainable, batch.to(task.model.device), reduction="sum")
             (gradient,) = torch.autograd.grad(loss, factors)
             total += gradient.abs().double().cpu()
@@ -96,18 +97,21 @@ def by_gradient(task: Task, rows: Sequence[Any]) -> dict[Head, float]:
     return dict(zip(heads, (total / targets).tolist(), strict=True))
 
 
-def head_factors(heads: Iterable[Head], factors: Tensor | Sequence[float] | None = None) -> dict[str, Any]:
-    """Arguments of `patched` that multiply heads by factors, or switch them off."""
+def head_factors(
+    model: PreTrainedModel, heads: Iterable[Head], factors: Tensor | Sequence[float] | None = None
+) -> dict[str, Any]:
+    """Arguments of `patched` that multiply heads by factors, or switch them off, in all layers that share them."""
     plan: dict[str, dict[int, dict[int, Any]]] = {"heads": {}, "cross_heads": {}}
     for number, (kind, layer, head) in enumerate(heads):
         factor = 0.0 if factors is None else factors[number]
-        plan["cross_heads" if kind == CROSS else "heads"].setdefault(layer, {})[head] = factor
+        for each in layers_sharing(model, layer):
+            plan["cross_heads" if kind == CROSS else "heads"].setdefault(each, {})[head] = factor
     return plan
 
 
 def without(model: PreTrainedModel, heads: Iterable[Head]) -> Any:
     """Switch heads off in the runs inside the `with`."""
-    return patched(model, **head_factors(heads))
+    return patched(model, **head_factors(model, heads))
 
 
 def dispensable(importance: dict[Head, float]) -> list[Head]:

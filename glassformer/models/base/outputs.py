@@ -117,6 +117,15 @@ class BertForPreTrainingOutput(ModelOutput):
 
 
 @output
+class AlbertForPreTrainingOutput(ModelOutput):
+    loss: Tensor | None = None
+    prediction_logits: Tensor | None = None
+    sop_logits: Tensor | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
 class MaskedLMOutput(ModelOutput):
     loss: Tensor | None = None
     logits: Tensor | None = None

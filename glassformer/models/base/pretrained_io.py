@@ -145,7 +145,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         model.load_report = load_weights(
             model,
             weights,
-            cls.keymap,
+            model.keymap,
             prefixed=model.base_model is not model,
             tied=model.tied_names(),
             dtype=resolve_dtype(dtype or torch_dtype),
@@ -284,7 +284,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         refuse_quantized(self, "saved")
         folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
-        self.config.record_change(**{field: pruned_in(self.layers, kind) for field, kind in KINDS.items()})
+        self.config.record_change(**{field: pruned_in(self.distinct_layers, kind) for field, kind in KINDS.items()})
         self.config.torch_dtype = str(self.dtype).removeprefix("torch.")
         if self.adapter is not None:
             from ..lora import save_adapter

@@ -17,6 +17,14 @@ KINDS = {"pruned_heads": "attention", "pruned_cross_heads": "crossattention"}  #
 class PruningMixin:
     """A model whose layers have attention heads."""
 
+    @property
+    def distinct_layers(self) -> list[nn.Module]:
+        """The layers that have weights of their own: a module that runs as several layers is here once.
+
+        `config.pruned_heads` counts these.
+        """
+        return list(dict.fromkeys(self.layers))
+
     def prune_heads(
         self,
         heads_to_prune: Mapping[int, Iterable[int]],
@@ -24,11 +32,13 @@ class PruningMixin:
     ) -> None:
         """Remove heads permanently: {layer: heads}, numbered as in the unpruned model. Saved models stay pruned.
 
-        `cross` names heads of the cross-attention. transformers cannot read such files: it has no such pruning.
+        Layers that share their weights lose them together. `cross` names heads of the cross-attention. transformers
+        cannot read such files: it has no such pruning.
 
         >>> model.prune_heads({0: [2, 3], 5: [0]})  # doctest: +SKIP
         """
-        plans = {"pruned_heads": read_plan(heads_to_prune), "pruned_cross_heads": read_plan(cross or {})}
+        given = {"pruned_heads": read_plan(heads_to_prune), "pruned_cross_heads": read_plan(cross or {})}
+        plans = {field: self.plan_by_module(plan) for field, plan in given.items()}
         if self.adapter is not None:
             raise InputError(
                 "only models without an adapter can be pruned; merge_lora(model) merges it into the weights first"
@@ -45,8 +55,19 @@ class PruningMixin:
 
     _prune_heads = prune_heads
 
+    def plan_by_module(self, plan: Mapping[int, set[int]]) -> dict[int, set[int]]:
+        """A plan for the `distinct_layers` from one for all layers."""
+        places: dict[int, set[int]] = {}
+        for layer, heads in plan.items():
+            places.setdefault(self.distinct_layers.index(self.layer(layer)), set()).update(heads)
+        return places
+
     def attention_of(self, layer: int, kind: str) -> nn.Module:
-        attention = getattr(self.layer(layer), kind, None)
+        """The attention of one of the `distinct_layers`."""
+        layers = self.distinct_layers
+        if not 0 <= layer < len(layers):
+            raise InputError(f"{len(layers)} layers have weights of their own, 0 to {len(layers) - 1}; got {layer}")
+        attention = getattr(layers[layer], kind, None)
         if attention is None:
             raise InputError(f"layer {layer} has no {kind} to prune")
         return attention

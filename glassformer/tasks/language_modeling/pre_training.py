@@ -37,21 +37,21 @@ class PreTrainingOptions(MaskedLanguageModelingOptions):
     Attributes:
         sentences: "row": every row is a sentence; "punctuation": rows are split after full stops and similar marks.
         pairs: "next": the second sentence follows the first or is of another document; "order": the two may be
-            swapped.
+            swapped; without a value: what the model's head was made for, "order" for ALBERT.
     """
 
     documents: str = "blank"
     sentences: str = "row"
-    pairs: str = "next"
+    pairs: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("sentences", self.sentences, SENTENCES)
-        check_choice("pairs", self.pairs, tuple(PAIRS))
+        check_choice("pairs", self.pairs, (None, *PAIRS))
 
 
 class PreTraining(MaskedLanguageModeling):
-    """Train on plain text to predict masked tokens and whether sentences belong together, as BERT was trained.
+    """Train on plain text to predict masked tokens and whether sentences belong together, as BERT and ALBERT were.
 
     Rows are sentences, and an empty row separates documents. The means of the two losses are added.
 
@@ -65,12 +65,17 @@ class PreTraining(MaskedLanguageModeling):
     Options = PreTrainingOptions
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
-        if not hasattr(getattr(model, "cls", None), "seq_relationship"):
+        if not hasattr(model, "pair_logits"):
             raise InputError(
                 f"{self.name} classifies pairs of sentences, for which a {type(model).__name__} has no head; "
                 "masked-language-modeling is trained on masked words alone"
             )
         super().__init__(model, tokenizer, **options)
+
+    @property
+    def pairs(self) -> str:
+        """The kind of pairs: that of the options, else that of the model's head."""
+        return self.options.pairs or self.model.sentence_pairs
 
     def prepare_rows(self, rows: Sequence[Any], training: bool = True) -> Pieces:
         """Consecutive sentences of a document that fill the model's input."""
@@ -85,11 +90,11 @@ class PreTraining(MaskedLanguageModeling):
         table = gather_sentences(corpus, self.pair_limit)
         sizes = corpus.lines[table[:, 1]] - corpus.lines[table[:, 0]]
         usable = sizes > 1
-        if self.options.pairs == "next" and len(corpus.documents) < 3:
+        if self.pairs == "next" and len(corpus.documents) < 3:
             log.warning("the text is one document, so that every pair follows; the option documents separates them")
             usable = table[:, 1] - table[:, 0] > 1
         table, sizes = table[usable], sizes[usable]
-        if self.options.pairs == "next":
+        if self.pairs == "next":
             # a single sentence is paired with as many tokens of another document
             sizes = np.where(table[:, 1] - table[:, 0] == 1, 2 * sizes, sizes)
         around = self.tokenizer.num_special_tokens_to_add(pair=True)
@@ -103,7 +108,7 @@ class PreTraining(MaskedLanguageModeling):
     def training_examples(self, row: Piece, seed: Sequence[int]) -> list[Example]:
         generator = np.random.default_rng(seed)
         corpus, first, last, document, _ = row
-        pair = PAIRS[self.options.pairs](corpus, first, last, document, self.pair_limit, generator)
+        pair = PAIRS[self.pairs](corpus, first, last, document, self.pair_limit, generator)
         return [self.mask(corpus, [pair.first, pair.second], generator, {"pairs": pair.label})]
 
     # --- training and evaluation -------------------------------------------------------------------------------
@@ -119,7 +124,7 @@ class PreTraining(MaskedLanguageModeling):
         body = model.base_model.encode(**batch.inputs)
         packed = body.layout.pack(batch.labels["labels"])
         masked = packed != IGNORED
-        return model.word_logits(body.rows[masked]), packed[masked], model.cls.seq_relationship(body.pooled)
+        return model.word_logits(body.rows[masked]), packed[masked], model.pair_logits(body)
 
     def objectives_of(self, outputs: tuple[Tensor, ...], batch: Batch) -> dict[str, Objective]:
         logits, targets, pairs = outputs
