@@ -41,7 +41,7 @@ IGNORED_BY_MODELS = {
     "from_flax": IgnoredArgument(OFF, "weights are read from safetensors and pytorch_model.bin"),
     "from_tf": IgnoredArgument(OFF, "weights are read from safetensors and pytorch_model.bin"),
     "low_cpu_mem_usage": IgnoredArgument(
-        ANY, "weights are always mapped from their file, never initialised first; leave it out"
+        ANY, "weights are always read from their file, never initialised first; leave it out"
     ),
 }
 IGNORED_BY_TOKENIZERS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,6 +123,14 @@ def fault_of(name: str, parameter: Tensor, weights: Weights, sources: dict[str, 
     return None
 
 
+def read_sources(weights: Weights, sources: dict[str, Source]) -> Iterator[tuple[str, Tensor]]:
+    """Our weights by name; a tensor of the files that holds several of them is read once."""
+    kept: dict[str, Tensor] = {}
+    for name, source in sorted(sources.items(), key=lambda item: item[1].file_names):
+        kept = {each: kept[each] if each in kept else weights.read(each) for each in source.file_names}
+        yield name, source.take(*kept.values())
+
+
 def read_source(weights: Weights, source: Source) -> Tensor:
     return source.take(*map(weights.read, source.file_names))
 
@@ -172,8 +180,7 @@ def load_weights(
     refuse(faults, weights, hint)
 
     ready = {}
-    for name in plan.wanted.keys() - left:
-        tensor = read_source(weights, plan.sources[name])
+    for name, tensor in read_sources(weights, {name: plan.sources[name] for name in plan.wanted.keys() - left}):
         if not is_finite(tensor):
             if is_tolerated(name):
                 report.tolerated.append(name)

@@ -8,8 +8,9 @@ A safetensors file is
     the rest   the values, row by row, little endian; offsets count from here, and the tensors cover every byte of it
                exactly once
 
-The library checks the header and maps the values. Here is only what it does not do: bounds on what a hostile header
-costs, and the refusal of headers that it reads although they are ambiguous or describe no usable tensor.
+The library checks the header. Here is only what it does not do: bounds on what a hostile header costs, and the refusal
+of headers that it reads although they are ambiguous or describe no usable tensor. Values are read when they are
+requested, by `file_values`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from glassformer.checkpoints.file_values import FileValues
 from glassformer.checkpoints.files import clip, open_regular, replace_atomically, unique_keys
 from glassformer.checkpoints.formats import DTYPES, TensorInfo, one_line
 from glassformer.errors import CheckpointError, DamagedFileError
@@ -37,7 +39,7 @@ RANK_LIMIT = 64
 
 
 class SafetensorsFile:
-    """One safetensors file, checked and mapped."""
+    """One safetensors file, checked, whose values are read when they are requested."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,14 +50,17 @@ class SafetensorsFile:
             # if another has taken its name by then.
             descriptor = f"/dev/fd/{file.fileno()}"
             try:
-                self._file = safe_open(descriptor if os.path.exists(descriptor) else path, "pt")
+                with safe_open(descriptor if os.path.exists(descriptor) else path, "pt"):
+                    pass
             except SafetensorError as error:
                 raise DamagedFileError(f"{path} is truncated or damaged: {_reason(error)}") from error
-        self.metadata, self.infos = _check_header(header, path)
+            self._values = FileValues(file, path)
+        self.metadata, self.infos, offsets = _check_header(header, path)
+        self._places = {name: 8 + len(header) + offset for name, offset in offsets.items()}
 
     def read(self, name: str) -> torch.Tensor:
-        tensor = self._file.get_tensor(name)
-        return tensor if tensor.data_ptr() % tensor.itemsize == 0 else tensor.clone()
+        info = self.infos[name]
+        return self._values.read(self._places[name], math.prod(info.shape), info.dtype).reshape(info.shape)
 
 
 def _read_header(file: BinaryIO, path: Path, size: int) -> bytes:
@@ -75,8 +80,11 @@ def _read_header(file: BinaryIO, path: Path, size: int) -> bytes:
     return header
 
 
-def _check_header(header: bytes, path: Path) -> tuple[dict[str, str], dict[str, TensorInfo]]:
-    """The metadata and tensors of a header that the library accepts, unless it is ambiguous or of no use to torch."""
+def _check_header(header: bytes, path: Path) -> tuple[dict[str, str], dict[str, TensorInfo], dict[str, int]]:
+    """The metadata, tensors and their offsets in a header that the library accepts.
+
+    One that is ambiguous, or of no use to torch, is refused.
+    """
     if not header.startswith(b"{"):
         raise DamagedFileError(f"{path} is no safetensors file: its header is not a JSON object")
     try:
@@ -84,7 +92,8 @@ def _check_header(header: bytes, path: Path) -> tuple[dict[str, str], dict[str, 
     except ValueError as error:
         raise DamagedFileError(f"{path} has a damaged header: {one_line(error)}") from error
     metadata = entries.pop("__metadata__", None) or {}
-    return metadata, {name: _check_entry(name, entry, path) for name, entry in entries.items()}
+    infos = {name: _check_entry(name, entry, path) for name, entry in entries.items()}
+    return metadata, infos, {name: entry["data_offsets"][0] for name, entry in entries.items()}
 
 
 def _check_entry(name: str, entry: Any, path: Path) -> TensorInfo:

@@ -59,7 +59,7 @@ def write_weights(
     the names of the old ones. What is replaced goes last. A failure before the change leaves the folder as it was.
     The disk must hold both sets for a while, and two processes must not save into one folder at the same time.
 
-    A model may be saved over the very file it is mapped from: its memory stays with the old content.
+    A model may be saved over the very file that it was loaded from.
     """
     folder = Path(folder)
     limit = _parse_size(max_shard_size)

@@ -1,16 +1,14 @@
 """One pytorch_model.bin: read without ever running what it holds, and written.
 
-A pickle is a program. It is scanned for anything but tensors, then read by torch's restricted unpickler, never by the
-full one. Sizes are compared with that of the file before anything is allocated.
+A pickle is a program: it is read by `tensor_pickle`, which builds nothing but descriptions of tensors, and never by
+torch. Sizes are compared with that of the file before anything is allocated.
 """
 
 from __future__ import annotations
 
+import io
 import math
-import mmap
 import os
-import pickletools
-import re
 import struct
 import zipfile
 from collections import OrderedDict
@@ -20,48 +18,49 @@ from typing import Any, BinaryIO
 
 import torch
 
+from glassformer.checkpoints.file_values import FileValues
 from glassformer.checkpoints.files import clip, open_regular, reason_of
 from glassformer.checkpoints.formats import CODES, TensorInfo, one_line
+from glassformer.checkpoints.tensor_pickle import read_pickle
+from glassformer.checkpoints.tensor_refs import OrderedTable, TensorRef, kind_of
 from glassformer.errors import CheckpointError, DamagedFileError, UnsafeFileError
 
 # Bounds that keep a hostile file cheap, in bytes: the table of tensors, and the list of an archive's members.
-PICKLE_LIMIT = 64 * 2**20
+PICKLE_LIMIT = 16 * 2**20
 DIRECTORY_LIMIT = 8 * 2**20
+VIEWS_LIMIT = 4  # tied weights have several names, but a file is not read more often than this
+INF = math.inf
 
-# All that a file of tensors has to name. Anything else would be called with arguments of the file's choosing.
-_HARMLESS = re.compile(
-    r"collections OrderedDict"
-    r"|torch\._utils _rebuild_(tensor|tensor_v2|tensor_v3|parameter)"
-    r"|torch(\.storage)? (Untyped|Typed|Double|Float|Half|BFloat16|Long|Int|Short|Char|Byte|Bool|ComplexFloat)Storage"
-    r"|torch (Size|bfloat16|float(16|32|64)|float8_\w+|u?int(8|16|32|64)|bool|complex64)"
-)
 _LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the number that torch wrote first before it used zip
 
 
 class TorchFile:
-    """One pytorch_model.bin, read by the restricted unpickler and mapped where its format allows."""
+    """One pytorch_model.bin, whose values are read when they are requested."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with open_regular(path) as file:
             self.size = os.fstat(file.fileno()).st_size
-            start = file.read(len(_LEGACY_START))
-            zipped = start.startswith(b"PK\x03\x04")
-            if zipped:
-                _look_through_zip(file, path, self.size)
-            else:
-                _look_through_legacy(file, path, self.size, start)
-        loaded = _load_restricted(path, mapped=zipped)
-        self._tensors = _check_loaded(loaded, path, self.size)
-        self.metadata = _metadata_of(loaded)
-        self.infos = {name: TensorInfo(value.dtype, tuple(value.shape), path) for name, value in self._tensors.items()}
+            is_zip = file.read(4) == b"PK\x03\x04"
+            file.seek(0)
+            read = _read_zip if is_zip else _read_legacy
+            table, self._places = read(file, path, self.size)
+            self._values = FileValues(file, path)
+        self._tensors: dict[str, TensorRef] = table
+        self.metadata = _metadata_of(table)
+        self.infos = {name: TensorInfo(tensor.dtype, tensor.shape, path) for name, tensor in self._tensors.items()}
 
     def read(self, name: str) -> torch.Tensor:
-        return self._tensors[name]
+        tensor = self._tensors[name]
+        if not tensor.span:
+            return torch.empty(tensor.shape, dtype=tensor.dtype)
+        begin = self._places[tensor.storage.key] + tensor.storage.begin * tensor.storage.dtype.itemsize
+        values = self._values.read(begin + tensor.offset * tensor.dtype.itemsize, tensor.span, tensor.dtype)
+        return values.as_strided(tensor.shape, tensor.stride).contiguous()
 
 
-def _look_through_zip(file: BinaryIO, path: Path, size: int) -> None:
-    """Refuse an archive that is not what torch writes: every member stored as it is, the pickle naming tensors only."""
+def _read_zip(file: BinaryIO, path: Path, size: int) -> tuple[Any, dict[str, int]]:
+    """The table of an archive as torch writes it, every member stored as it is; and where each storage begins."""
     try:
         _check_directory_size(file, path, size)
         with zipfile.ZipFile(file) as archive:
@@ -77,11 +76,33 @@ def _look_through_zip(file: BinaryIO, path: Path, size: int) -> None:
                 raise DamagedFileError(f"{path} is a zip archive, but not one of tensors")
             if pickles[0].file_size > PICKLE_LIMIT:
                 raise DamagedFileError(f"{path} has a table of {pickles[0].file_size:,} bytes, too long for weights")
-            _look_through_pickle(archive.read(pickles[0]), path, size)
+            top = pickles[0].filename.removesuffix("data.pkl")
+            if f"{top}byteorder" in archive.namelist() and archive.read(f"{top}byteorder") != b"little":
+                raise DamagedFileError(f"{path} was written by a machine with another order of bytes")
+            table = read_pickle(io.BytesIO(archive.read(pickles[0])), path, size)
+            storages = {m.filename.removeprefix(f"{top}data/"): m for m in members}
+            places = {}
+            for key, width in _widths_of(_check_table(table, path, size)).items():
+                if key not in storages or storages[key].file_size < width:
+                    raise DamagedFileError(f"{path} declares more values than its member {clip(key)} holds")
+                places[key] = _begin_of(file, storages[key])
+            return table, places
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, struct.error) as error:
         if isinstance(error, DamagedFileError):
             raise
         raise DamagedFileError(f"{path} is truncated or damaged: {one_line(error)}") from error
+
+
+def _begin_of(file: BinaryIO, member: zipfile.ZipInfo) -> int:
+    """The place of a member's first byte, behind a header that is written before it once more."""
+    file.seek(member.header_offset)
+    signature, name_length, extra_length = struct.unpack("<4s22xHH", file.read(30))
+    if signature != b"PK\x03\x04":
+        raise ValueError("a member is not where the list of members says")
+    begin = member.header_offset + 30 + name_length + extra_length
+    if begin + member.file_size > os.fstat(file.fileno()).st_size:
+        raise ValueError("a member reaches beyond the end")
+    return begin
 
 
 def _check_directory_size(file: BinaryIO, path: Path, size: int) -> None:
@@ -97,76 +118,71 @@ def _check_directory_size(file: BinaryIO, path: Path, size: int) -> None:
         raise DamagedFileError(f"{path} lists more members than the {DIRECTORY_LIMIT:,} bytes that are read")
 
 
-def _look_through_legacy(file: BinaryIO, path: Path, size: int, start: bytes) -> None:
-    """Refuse an old torch file, a row of pickles and then values, whose pickles name more than tensors."""
+def _read_legacy(file: BinaryIO, path: Path, size: int) -> tuple[Any, dict[str, int]]:
+    """The table of an old torch file: magic number, version, machine, tensors and keys, each a pickle, then values."""
     if size == 0:
         raise DamagedFileError(f"{path} is empty")
-    with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as stream:
-        if start != _LEGACY_START:
-            if start[:1] == b"\x80":  # some other pickle: report what it would run, if that is its purpose
-                _look_through_pickle(stream, path, math.inf)
-            raise DamagedFileError(f"{path} is not a file that torch wrote, or its start is damaged")
-        for limit in (math.inf, math.inf, math.inf, size, math.inf):  # magic, version, machine, tensors, storages
-            _look_through_pickle(stream, path, limit)
+    stream = io.BytesIO(file.read(PICKLE_LIMIT))
+    if stream.getvalue()[: len(_LEGACY_START)] != _LEGACY_START:
+        if stream.getvalue()[:1] == b"\x80":  # some other pickle: report what it would run, if that is its purpose
+            read_pickle(stream, path)
+        raise DamagedFileError(f"{path} is not a file that torch wrote, or its start is damaged")
+    _, _, machine, table, keys = (read_pickle(stream, path, limit) for limit in (INF, INF, INF, size, INF))
+    if not isinstance(machine, dict) or machine.get("little_endian") is not True:
+        raise DamagedFileError(f"{path} was written by a machine with another order of bytes")
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise DamagedFileError(f"{path} is truncated or damaged: it has no list of its storages")
+    refs = {tensor.storage.key: tensor.storage for tensor in _check_table(table, path, size).values()}
+    needed, places, begin = _widths_of(table), {}, stream.tell()
+    for key in keys:
+        file.seek(begin)
+        (count,) = struct.unpack("<q", file.read(8).ljust(8, b"\xff"))
+        width = count * refs[key].dtype.itemsize if key in refs else -1
+        if count < 0 or width < needed.get(key, 0) or begin + 8 + width > size:
+            raise DamagedFileError(f"{path} is truncated or damaged: the values of {clip(key)} are not complete")
+        places[key] = begin + 8
+        begin += 8 + width
+    if not needed.keys() <= places.keys():
+        raise DamagedFileError(f"{path} is truncated or damaged: it does not hold the values of all tensors")
+    return table, places
 
 
-def _look_through_pickle(stream: Any, path: Path, limit: float) -> None:
-    """Read a pickle's instructions without following them; no number in it may exceed what the file could hold."""
-    strings: list[str] = []
-    try:
-        for operation, argument, _ in pickletools.genops(stream):
-            if operation.name == "GLOBAL" and _HARMLESS.fullmatch(str(argument)):
-                continue
-            if operation.name in ("GLOBAL", "INST", "STACK_GLOBAL"):
-                called = argument or " ".join(strings)
-                raise UnsafeFileError(
-                    f"{path} would run {clip(called.replace(' ', '.'))[1:-1]} if it were loaded; only tensors are read"
-                )
-            if operation.name in ("EXT1", "EXT2", "EXT4", "OBJ", "NEWOBJ", "NEWOBJ_EX"):
-                raise UnsafeFileError(f"{path} would build Python objects if it were loaded; only tensors are read")
-            if isinstance(argument, str):
-                strings = [*strings[-1:], argument]  # the last two: STACK_GLOBAL takes its names from them
-            elif isinstance(argument, int) and argument > limit:
-                raise DamagedFileError(f"{path} declares a size of {argument:,}, the file has {limit:,} bytes")
-    except (UnsafeFileError, DamagedFileError):
-        raise
-    except Exception as error:  # pickletools raises whatever the damaged bytes lead it to
-        raise DamagedFileError(f"{path} is truncated or damaged: {one_line(error)}") from error
+def _widths_of(table: Mapping[str, TensorRef]) -> dict[str, int]:
+    """The bytes that each storage must have for what the table says of it."""
+    widths: dict[str, int] = {}
+    for tensor in table.values():
+        storage = tensor.storage
+        needed = (storage.begin + storage.count) * storage.dtype.itemsize
+        widths[storage.key] = max(needed, widths.get(storage.key, 0))
+    return widths
 
 
-def _load_restricted(path: Path, mapped: bool) -> Any:
-    try:
-        return torch.load(str(path), map_location="cpu", weights_only=True, mmap=mapped)
-    except Exception as error:  # what names code was refused before; what still fails here is damage
-        raise DamagedFileError(f"{path} is truncated or damaged: {one_line(error)}") from error
-
-
-def _check_loaded(loaded: Any, path: Path, size: int) -> dict[str, torch.Tensor]:
-    if isinstance(loaded, torch.Tensor) or not isinstance(loaded, Mapping):
-        raise DamagedFileError(f"{path} must hold a table of named tensors, got one {type(loaded).__name__}")
-    for name, value in loaded.items():
+def _check_table(table: Any, path: Path, size: int) -> dict[str, TensorRef]:
+    if not isinstance(table, dict):
+        raise DamagedFileError(f"{path} must hold a table of named tensors, got one {kind_of(table)}")
+    for name, value in table.items():
         if not isinstance(name, str):
             raise DamagedFileError(f"{path} names a tensor by {clip(str(name))}, which is no string")
-        if not isinstance(value, torch.Tensor):
-            raise DamagedFileError(
-                f"{path}: {clip(name)} is no tensor but a {type(value).__name__}{_hint(name, value)}"
-            )
-        if value.layout != torch.strided or value.device.type != "cpu" or value.dtype not in CODES:
-            raise DamagedFileError(f"{path}: {clip(name)} is no plain tensor but {value.layout}, {value.dtype}")
+        if not isinstance(value, TensorRef):
+            raise DamagedFileError(f"{path}: {clip(name)} is no tensor but a {kind_of(value)}{_hint(name, value)}")
+        if value.dtype not in CODES:
+            raise DamagedFileError(f"{path}: {clip(name)} is no plain tensor but {value.dtype}")
         if value.nbytes > size:
             raise DamagedFileError(f"{path}: {clip(name)} claims {value.nbytes:,} bytes, the file has {size:,}")
-    return {name: value.detach() for name, value in loaded.items()}
+    if sum(tensor.nbytes for tensor in table.values()) > VIEWS_LIMIT * size:
+        raise DamagedFileError(f"{path} gives the same values to so many tensors that they would fill the memory")
+    return table
 
 
-def _metadata_of(loaded: Any) -> dict[str, str]:
+def _metadata_of(table: Any) -> dict[str, str]:
     """The metadata that `write_torch` wrote; files of others hold the versions of their modules there."""
-    table = getattr(loaded, "_metadata", None)
-    about = table.get("") if isinstance(table, Mapping) else None
-    return {k: v for k, v in about.items() if isinstance(v, str)} if isinstance(about, Mapping) else {}
+    modules = table.attributes.get("_metadata") if isinstance(table, OrderedTable) else None
+    about = modules.get("") if isinstance(modules, dict) else None
+    return {k: v for k, v in about.items() if isinstance(v, str)} if isinstance(about, dict) else {}
 
 
 def _hint(name: str, value: Any) -> str:
-    if isinstance(value, Mapping) and any(isinstance(part, torch.Tensor) for part in value.values()):
+    if isinstance(value, dict) and any(isinstance(part, TensorRef) for part in value.values()):
         return f": this is a training checkpoint; save the table under {clip(name)} on its own"
     return ""
 

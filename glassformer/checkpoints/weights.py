@@ -4,7 +4,7 @@ A folder holds them as safetensors or as pytorch_model.bin, in one file or in sh
 of these: each file is checked by the reader of its format, and shards against their index. Neither format carries a
 checksum of its values: what cannot be noticed is a value that changed in place. Imports run one way:
 
-    weights -> saving -> safetensors_file, torch_file -> formats, files
+    weights -> saving -> safetensors_file, torch_file -> file_values, tensor_pickle -> tensor_refs -> formats, files
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ class Weights:
     """The tensors of one checkpoint, read only when requested.
 
     `files` maps each weight file to its size, `total_bytes` counts the values, `metadata` is that of the files,
-    `prefix` precedes every name in the files and is left out of the names here. A tensor from `read` is mapped: no
-    value is read from the disk before it is used, changing it changes neither the file nor another opening of it, and
-    it outlives both the file's name and this object.
+    `prefix` precedes every name in the files and is left out of the names here. Opening reads no value. A tensor from
+    `read` is memory of its own: whatever happens to the file later, its values stay.
 
     >>> weights = open_weights("some/folder")                     # doctest: +SKIP
     >>> weights.info("embeddings.word_embeddings.weight").shape   # doctest: +SKIP
@@ -55,7 +54,7 @@ class Weights:
         return self._infos[name]
 
     def read(self, name: str) -> torch.Tensor:
-        """One tensor, mapped where the file allows and copied otherwise. Reading twice gives the same memory."""
+        """One tensor, read from the disk. Reading twice gives two."""
         return self._parts[self._infos[name].file].read(self.prefix + name)
 
     def without(self, prefix: str) -> Weights:
@@ -120,7 +119,7 @@ def _open_file(path: Path) -> SafetensorsFile | TorchFile:
 
 def _open_shards(index: Path) -> Weights:
     # A save that goes on meanwhile replaces the index before it replaces a shard: when the index is still the same
-    # file after all shards are mapped, they belong together.
+    # file after all shards are open, they belong together.
     for _ in range(3):
         before = _identity(index)
         try:

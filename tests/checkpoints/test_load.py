@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import shutil
 
 import pytest
 import torch
@@ -276,3 +278,22 @@ def test_a_head_that_fits_by_shape_alone_is_reported(folder, caplog):
     assert not caplog.records
     glassformer.BertForTokenClassification.from_pretrained(folder)
     assert "is a BertForSequenceClassification: its classifier fits a BertForTokenClassification" in caplog.text
+
+
+@pytest.mark.parametrize("safe", (True, False))
+def test_a_loaded_model_does_not_follow_its_file(folder, tmp_path, safe):
+    model = BertForPreTraining.from_pretrained(folder)
+    model.save_pretrained(tmp_path / "own", safe_serialization=safe)
+    torch.manual_seed(1)
+    BertForPreTraining(tiny_bert()).save_pretrained(tmp_path / "other", safe_serialization=safe)
+    name = "model.safetensors" if safe else "pytorch_model.bin"
+    file = tmp_path / "own" / name
+    model = BertForPreTraining.from_pretrained(tmp_path / "own")
+    with torch.no_grad():
+        before = model(IDS).prediction_logits
+        shutil.copyfile(tmp_path / "other" / name, file)  # as `cp` does: into the file that is there
+        assert torch.equal(model(IDS).prediction_logits, before)
+        other = BertForPreTraining.from_pretrained(tmp_path / "own")
+        assert not torch.equal(other(IDS).prediction_logits, before)
+        os.truncate(file, 10)
+        assert torch.equal(model(IDS).prediction_logits, before)  # a mapped file would have ended the process

@@ -1,4 +1,4 @@
-"""A safetensors file: as the safetensors library has it, mapped, and a hostile header refused in one line."""
+"""A safetensors file: as the safetensors library has it, and a hostile header refused in one line."""
 
 from __future__ import annotations
 
@@ -33,21 +33,26 @@ def test_the_safetensors_library_reads_ours_and_we_read_its(tmp_path):
     assert same(opened, tensors) and opened.metadata == {"made": "there"}
 
 
-def test_tensors_are_mapped_not_copied_and_private(tmp_path):
-    tensors = {"a": torch.randn(500, 1000), "b": torch.randn(3)}
+def test_opening_reads_no_values_and_tensors_are_memory_of_their_own(tmp_path):
+    tensors = {"a": torch.randn(3000, 1000), "b": torch.randn(3)}
     write_weights(tmp_path, tensors)
-    before = (tmp_path / "model.safetensors").read_bytes()
-    kept = [open_weights(tmp_path)]  # the first opening of a process also pays for the library
-    kept.clear()
-    grown = memory_growth(lambda: kept.append(open_weights(tmp_path).read("a")))
-    assert grown < 10**6 < tensors["a"].nbytes
-    first = kept[0]
-    assert torch.equal(first, tensors["a"])
+    file = tmp_path / "model.safetensors"
+    before = file.read_bytes()
+    open_weights(tmp_path)  # the first opening of a process also pays for the library
+    opened = []
+    assert memory_growth(lambda: opened.append(open_weights(tmp_path))) < 10**6 < tensors["a"].nbytes
+    first, second = opened[0].read("a"), opened[0].read("a")
     first.zero_()
-    assert (tmp_path / "model.safetensors").read_bytes() == before
-    assert torch.equal(open_weights(tmp_path).read("a"), tensors["a"])
-    assert first.untyped_storage().nbytes() == first.nbytes  # a copy of one tensor does not drag the file along
-    assert copy.deepcopy(first).equal(first)
+    assert file.read_bytes() == before and torch.equal(second, tensors["a"])
+    with open(file, "r+b") as overwritten:  # in place, as cp does it
+        overwritten.write(bytes(len(before)))
+    assert torch.equal(second, tensors["a"])
+    os.truncate(file, 100)
+    assert torch.equal(second, tensors["a"])
+    with pytest.raises(DamagedFileError, match="truncated while it was read"):
+        opened[0].read("b")
+    assert second.untyped_storage().nbytes() == second.nbytes  # one tensor does not drag the file along
+    assert copy.deepcopy(second).equal(second)
 
 
 def test_a_tensor_off_its_alignment_is_copied(tmp_path):

@@ -8,13 +8,13 @@ import os
 import pickle
 import random
 import struct
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 
-from glassformer.checkpoints import torch_file
 from glassformer.checkpoints.weights import open_weights
 from glassformer.errors import CheckpointError, DamagedFileError, UnsafeFileError
 from tests.checkpoints.weight_files import bits, memory_growth, same, some_tensors
@@ -85,18 +85,89 @@ def test_a_malicious_pickle_is_refused_and_never_runs(tmp_path, way):
         assert "mkdir" in str(caught.value)
 
 
-def test_the_restricted_unpickler_is_the_only_one(tmp_path, monkeypatch):
-    """Even if the look through the pickle were fooled, torch is asked to load weights only, once, without fallback."""
-    marker = tmp_path / "it ran"
-    malicious(tmp_path / "pytorch_model.bin", "zip", marker)
-    monkeypatch.setattr(torch_file, "_look_through_pickle", lambda *_: None)
-    calls = []
-    load = torch.load
-    monkeypatch.setattr(torch, "load", lambda *a, **k: calls.append(k) or load(*a, **k))
-    with pytest.raises(DamagedFileError):
-        open_weights(tmp_path)
-    assert not marker.exists()
-    assert [call["weights_only"] for call in calls] == [True]
+def test_no_unpickler_of_python_or_torch_reads_a_file(tmp_path, monkeypatch):
+    tensors = some_tensors()
+    for legacy in (False, True):
+        torch.save(tensors, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=not legacy)
+        with monkeypatch.context() as patched:
+            for owner, name in ((torch, "load"), (pickle, "load"), (pickle, "loads"), (pickle, "Unpickler")):
+                patched.setattr(owner, name, None)
+            assert same(open_weights(tmp_path), tensors)
+
+
+def as_zip(path: Path, table: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x/data.pkl", table)
+    return path
+
+
+START = b"\x80\x02"
+ORDERED = b"ccollections\nOrderedDict\n"
+HOSTILE = {
+    "nested tuples": START + b")" + b"\x85" * 300_000 + b".",
+    "nested tuples as a key": START + b"}" + b")" + b"\x85" * 100_000 + b"Ns.",
+    "nested lists": START + b"]" + b"]" * 10_000 + b"a" * 10_000 + b".",
+    "nested tables": START + b"}" + b"K\x01}" * 9_000 + b"s" * 9_000 + b".",
+    "marks": START + b"(" * 300_000 + b".",
+    "30 MB of tables": START + b"}" * 30_000_000,
+    "15 MB of tables": START + b"}" * 15_000_000,
+    "tables that are dropped": START + b"}0" * 5_000_000 + b".",
+    "one list many times": START + b"]q\x00" + b"h\x00a" * 2_000_000 + b".",
+    "a list in itself": START + b"]q\x00h\x00a.",
+    "a table with odd state": START + ORDERED + b")RK\x01b.",
+    "a table with a tuple as state": START + ORDERED + b")R)b.",
+    "a table of odd pairs": START + ORDERED + b"(K\x01K\x02tR.",
+    "a number of a million digits": START + b"I" + b"9" * 1_000_000 + b"\n.",
+    "a long number": START + b"\x8b" + struct.pack("<i", 2_000_000) + b"\x7f" * 2_000_000 + b".",
+    "a string longer than the file": START + b"\x8d" + struct.pack("<Q", 2**40) + b"x.",
+    "an empty stack": START + b"0.",
+    "nothing on the stack": START + b".",
+    "a set": START + b"\x8f.",
+    "a called number": START + b"K\x01)R.",
+    "a tensor of nothing": START + b"ctorch._utils\n_rebuild_tensor_v2\n)R.",
+    "a storage of nothing": START + b")Q.",
+    "a function named by tuples": START + b")" + b"\x85" * 5000 + b")\x93.",
+}
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_pickles_are_damaged_files_in_bounded_time_and_memory(tmp_path, name, zipped):
+    path = tmp_path / "pytorch_model.bin"
+    if zipped:
+        as_zip(path, HOSTILE[name])
+    else:
+        torch.save({}, path, _use_new_zipfile_serialization=False)
+        start = path.read_bytes()
+        path.write_bytes(start[: start.rindex(b"\x80\x02", 0, start.rindex(b"\x80\x02"))] + HOSTILE[name])
+    begin = time.process_time()
+    assert memory_growth(lambda: refused(path)) < 200 * 10**6
+    assert time.process_time() - begin < 20  # a few seconds, and minutes before there were bounds
+
+
+def test_an_ordered_table_with_attributes_is_read(tmp_path):
+    module = torch.nn.Linear(2, 2)
+    torch.save(module.state_dict(), tmp_path / "pytorch_model.bin")
+    assert same(open_weights(tmp_path), {name: value.detach() for name, value in module.state_dict().items()})
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_every_protocol_of_pickle_is_read(tmp_path, zipped, protocol):
+    shared = torch.arange(12.0).reshape(3, 4)
+    table = {"a": shared, "b": shared[1:], "c": shared.t(), "scalar": shared[2, 1], "empty": shared[:0]}
+    table["float8"] = torch.randn(3).to(torch.float8_e4m3fn)
+    if protocol > 2 and not zipped:
+        pytest.skip("an old torch file begins with a number of protocol 2")
+    path = tmp_path / "pytorch_model.bin"
+    torch.save(table, path, pickle_protocol=protocol, _use_new_zipfile_serialization=zipped)
+    assert same(open_weights(path), table)
+
+
+def test_views_of_one_storage_cannot_fill_the_memory(tmp_path):
+    values = torch.zeros(100_000)
+    torch.save({f"w{i}": values for i in range(50)}, tmp_path / "pytorch_model.bin")
+    refused(tmp_path, "so many tensors")
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,11 @@ def test_round_trip_of_every_dtype(tmp_path, safe, size):
         assert opened.metadata == {"format": "pt"}
 
 
-def test_the_mapping_outlives_the_name(tmp_path):
+def test_values_outlive_the_name(tmp_path):
     tensors = some_tensors()
     write_weights(tmp_path, tensors)
     opened = open_weights(tmp_path)
-    write_weights(tmp_path, {name: opened.read(name) for name in opened})  # over the very file that is mapped
+    write_weights(tmp_path, {name: opened.read(name) for name in opened})  # over the very file that is open
     assert same(opened, tensors) and same(open_weights(tmp_path), tensors)
     os.unlink(tmp_path / "model.safetensors")
     assert same(opened, tensors)
