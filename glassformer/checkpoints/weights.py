@@ -17,6 +17,7 @@ import torch
 
 from glassformer.checkpoints.files import clip, read_weight_map, reason_of
 from glassformer.checkpoints.formats import ENTRIES, TensorInfo
+from glassformer.checkpoints.named_files import is_inside
 from glassformer.checkpoints.safetensors_file import SafetensorsFile
 from glassformer.checkpoints.saving import write_weights
 from glassformer.checkpoints.torch_file import TorchFile
@@ -148,6 +149,8 @@ def _open_shards_once(index: Path) -> Weights:
     for file in dict.fromkeys(places.values()):
         if not (index.parent / file).exists():
             raise DamagedFileError(f"{index} names {clip(file)}, which does not exist in {index.parent}")
+        if not is_inside(index.parent / file, index.parent, index):
+            raise DamagedFileError(f"{index} names {clip(file)}, which is a link to a file outside of the checkpoint")
         part = _open_file(index.parent / file)
         for name in part.infos:
             if name in shard_of:

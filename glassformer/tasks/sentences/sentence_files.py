@@ -14,6 +14,7 @@ from torch import nn
 
 from ...checkpoints.files import make_folder, read_json, write_atomically
 from ...checkpoints.hub import CONFIG_FILES, MODEL_FILES, TOKENIZER_FILES, WEIGHT_FILES, find_folder
+from ...checkpoints.named_files import is_inside
 from ...checkpoints.weights import open_weights, write_weights
 from ...errors import ConfigError, DamagedFileError, WeightsError
 from .pooling import POOLINGS, Dense, Normalize, Pooling
@@ -85,7 +86,8 @@ def read_modules(folder: Path) -> list[tuple[str, str]] | None:
         first = modules[0][0] if modules else "nothing"
         raise ConfigError(f"{path} must begin with a Transformer, it begins with {first}")
     for _, each in modules:
-        if Path(each).is_absolute() or ".." in Path(each).parts:
+        is_named_inside = not Path(each).is_absolute() and ".." not in Path(each).parts and "\0" not in each
+        if not is_named_inside or not is_inside(folder / each, folder, path):
             raise ConfigError(f"{path} names {each!r}, which is outside the folder")
     return modules
 

@@ -10,8 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...errors import CheckpointError, TokenizerError, refuse_unknown
-from ...json_fields import JsonFields, is_table, json_text
+from ...errors import CheckpointError, TokenizerError, refuse_unknown, shown
+from ...json_fields import JsonFields, is_string, is_table, json_text
 from .settings import SETTINGS, check_settings, read_token_id
 from .special_tokens import ADDITIONAL, NAMES, SpecialTokens
 
@@ -82,6 +82,8 @@ class PretrainedFiles(SpecialTokens):
             endpoint=endpoint,
         )
         read, kept = ({}, {}) if path.is_file() else read_settings(path, valid)
+        if path.is_dir():
+            resolve_named_files(path, read, cls.vocab_files_names, settings)
         return cls._from_files(path, read | settings, kept, name_or_path=str(pretrained_model_name_or_path))
 
     @classmethod
@@ -194,6 +196,27 @@ def read_settings(folder: Path, valid: list[str]) -> tuple[dict[str, Any], dict[
     read = check_settings(read, f"{folder / CONFIG}: ")
     kept = {name: value for name, value in config.items() if name not in valid and name not in INTERNAL}
     return read | {"added_tokens": listed}, kept
+
+
+def resolve_named_files(folder: Path, read: dict[str, Any], names: Mapping[str, str], given: Mapping[str, Any]) -> None:
+    """Replace names of files in the settings that were read by paths; only a call may name files outside of a folder.
+
+    `names` are the settings that name files, with the usual name of each; those that a call gave are not looked at.
+    """
+    from ...checkpoints.named_files import is_inside, leads_elsewhere
+
+    for name, usual in names.items():
+        where = folder / CONFIG
+        remedy = f"only a call may name such a file: from_pretrained(folder, {name}=...)"
+        named = JsonFields(read, where, TokenizerError).read(name, is_string)
+        if name in given:
+            continue
+        if named is not None:
+            read[name] = folder / named
+            if "\0" in named or not is_inside(folder / named, folder, where):
+                raise TokenizerError(f"{where}: {name} {shown(named)} is outside of the checkpoint; {remedy}")
+        elif leads_elsewhere(folder / usual, folder):
+            raise TokenizerError(f"{folder / usual} is a link out of the checkpoint, to another file; {remedy}")
 
 
 def read_added(folder: Path, decoder: Mapping[str, Any] | None) -> dict[int, Any]:
