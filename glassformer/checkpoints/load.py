@@ -41,16 +41,24 @@ class LoadReport:
 
 
 class SkipInitialisation(TorchFunctionMode):
-    """Build modules without initialising weights that a load replaces anyway."""
+    """Build modules without initialising weights that a load replaces anyway; at most `limit` of them, if given."""
 
     INITIALISERS = frozenset({"normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_", "trunc_normal_"})
+
+    def __init__(self, limit: int | None = None) -> None:
+        super().__init__()
+        self.limit, self.made = limit, 0
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if getattr(function, "__name__", "") in self.INITIALISERS:
+        name = getattr(function, "__name__", "")
+        if name in self.INITIALISERS:
             return args[0] if args else kwargs["tensor"]
+        self.made += name == "empty"  # with which torch's modules make every weight
+        if self.limit is not None and self.made > self.limit:
+            raise WeightsError(f"the config describes more than {self.limit:,} weights")
         return function(*args, **kwargs)
 
 
@@ -123,6 +131,44 @@ def fault_of(name: str, parameter: Tensor, weights: Weights, sources: dict[str, 
     return None
 
 
+def weights_limit(weights: Weights, keymap: KeyMap) -> int:
+    """How many weights a model can have that is to be filled from these files: parts may be missing, but no body."""
+    sources, _ = keymap.read(weights.names(), prefixed=True)
+    return 2 * len(sources) + 200
+
+
+def refused_faults(
+    plan: Plan, keymap: KeyMap, *, ignore_mismatched_sizes: bool, tolerate: Sequence[str]
+) -> dict[str, str]:
+    """The faults that are not forgiven: a head of another shape may be, and whatever `tolerate` names."""
+    return {
+        name: fault
+        for name, fault in plan.faults.items()
+        if not (ignore_mismatched_sizes and keymap.part(name) is not None and name in plan.sources)
+        and not any(fnmatch.fnmatchcase(name, pattern) for pattern in tolerate)
+    }
+
+
+def refuse_plan(plan: Plan, weights: Weights, keymap: KeyMap, faults: dict[str, str]) -> None:
+    """Raise one error for the faults that the headers of the files show."""
+    hint = hint_at_prefix(weights, keymap) if faults else ""
+    if all(keymap.part(name) is not None and name in plan.sources for name in plan.faults):
+        hint = hint or "; ignore_mismatched_sizes=True initialises them anew"
+    refuse([f"{name}: {fault}" for name, fault in faults.items()], weights, hint)
+
+
+def refuse_large_buffers(model: nn.Module, weights: Weights) -> None:
+    """Raise if the tables that are computed, and in no file, are out of proportion to the weights."""
+    positions = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    for name, buffer in model.named_buffers():
+        if buffer.is_meta and buffer.nbytes > max(2**26, 16 * weights.total_bytes):
+            size = " x ".join(map(str, buffer.shape))
+            raise WeightsError(
+                f"the config describes a table {name} of {size} values, and the weights have only "
+                f"{weights.total_bytes:,} bytes: max_position_embeddings {positions}"
+            )
+
+
 def read_sources(weights: Weights, sources: dict[str, Source]) -> Iterator[tuple[str, Tensor]]:
     """Our weights by name; a tensor of the files that holds several of them is read once."""
     kept: dict[str, Tensor] = {}
@@ -160,8 +206,9 @@ def load_weights(
     report = LoadReport(
         list(plan.absent_parts), unused=plan.unused, leftovers=plan.leftovers, notes=wrapper_prefix_notes(weights)
     )
-    left = {name for names in plan.absent_parts.values() for name in names}
-    faults = []
+    forgiven = {"ignore_mismatched_sizes": ignore_mismatched_sizes, "tolerate": tolerate}
+    refuse_plan(plan, weights, keymap, refused_faults(plan, keymap, **forgiven))  # type: ignore[arg-type]
+    left = {name for names in plan.absent_parts.values() for name in names} | plan.faults.keys()
     for name, fault in plan.faults.items():
         part = keymap.part(name)
         if part is not None and ignore_mismatched_sizes and name in plan.sources:
@@ -169,15 +216,9 @@ def load_weights(
                 report.replaced.append(part)
                 report.initialised.append(part)
             report.notes.append(f"{name}: {fault}; it is initialised anew")
-        elif is_tolerated(name):
-            report.tolerated.append(name)
         else:
-            faults.append(f"{name}: {fault}")
-        left.add(name)
-    hint = hint_at_prefix(weights, keymap) if faults else ""
-    if all(keymap.part(name) is not None and name in plan.sources for name in plan.faults):
-        hint = hint or "; ignore_mismatched_sizes=True initialises them anew"
-    refuse(faults, weights, hint)
+            report.tolerated.append(name)
+    faults = []
 
     ready = {}
     for name, tensor in read_sources(weights, {name: plan.sources[name] for name in plan.wanted.keys() - left}):

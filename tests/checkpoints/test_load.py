@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+import time
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from glassformer import (
 )
 
 from ..models.architectures import tiny_bert
+from .weight_files import memory_growth
 
 IDS = torch.tensor([[2, 7, 9, 3]])
 
@@ -297,3 +299,46 @@ def test_a_loaded_model_does_not_follow_its_file(folder, tmp_path, safe):
         assert not torch.equal(other(IDS).prediction_logits, before)
         os.truncate(file, 10)
         assert torch.equal(model(IDS).prediction_logits, before)  # a mapped file would have ended the process
+
+
+def configure(folder, **fields):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+@pytest.mark.parametrize(
+    "fields, named",
+    [
+        ({"num_hidden_layers": 10_000}, "num_hidden_layers 10000"),
+        ({"hidden_size": 10_000_000}, "word_embeddings"),
+        ({"vocab_size": 2**31 - 1}, "word_embeddings"),
+        ({"intermediate_size": 2**31 - 1}, "intermediate"),
+        ({"max_position_embeddings": 2**31 - 1}, "position_embeddings"),
+    ],
+    ids=lambda value: "",
+)
+@pytest.mark.parametrize("kind", [BertModel, BertForSequenceClassification])
+def test_sizes_are_held_against_the_files_before_anything_is_built(folder, fields, named, kind):
+    BertModel.from_pretrained(folder)  # whatever is imported late
+    configure(folder, **fields)
+
+    def load():
+        with pytest.raises(WeightsError, match=named):
+            kind.from_pretrained(folder)
+
+    begin = time.process_time()
+    assert memory_growth(load) < 50 * 10**6
+    assert time.process_time() - begin < 5  # it took 20 s to build 10,000 layers
+
+
+def test_computed_tables_are_held_against_the_files_too(tmp_path):
+    shape = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = glassformer.TransformerLMConfig(**shape, intermediate_size=16)
+    glassformer.TransformerLMHeadModel(config).save_pretrained(tmp_path)
+    configure(tmp_path, max_position_embeddings=2**31 - 1)
+
+    def load():
+        with pytest.raises(WeightsError, match="max_position_embeddings 2147483647"):
+            glassformer.TransformerLMHeadModel.from_pretrained(tmp_path)
+
+    assert memory_growth(load) < 50 * 10**6

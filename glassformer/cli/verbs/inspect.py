@@ -139,7 +139,7 @@ def read_config(found: Inspection, path: Path) -> PretrainedConfig | None:
 
 
 def add_model(found: Inspection, config: PretrainedConfig, weights: Weights | None) -> None:
-    from ...checkpoints.load import resolve_labels
+    from ...checkpoints.load import resolve_labels, weights_limit
     from ...models.auto import AutoModel
     from ...registry import ARCHITECTURES, import_class
 
@@ -150,7 +150,8 @@ def add_model(found: Inspection, config: PretrainedConfig, weights: Weights | No
     kinds = {import_class(f"models.{path}") for path in ARCHITECTURES[config.model_type].classes.values()}
     classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
     with logs_silenced():
-        body = body_class.without_weights(config)
+        limit = None if weights is None else weights_limit(weights, body_class.keymap)
+        body = body_class.without_weights(config, limit)
         heads = {name: kind.without_weights(config) for name, kind in classes.items() if kind is not body_class}
         for model in heads.values():
             model.tie_weights()

@@ -23,14 +23,18 @@ from ...checkpoints.load import (
     is_finite,
     load_weights,
     plan_load,
+    refuse_large_buffers,
+    refuse_plan,
+    refused_faults,
     resolve_device,
     resolve_dtype,
     resolve_labels,
     token_notes,
+    weights_limit,
 )
 from ...checkpoints.pretrained_config import PretrainedConfig, resolve_config
 from ...checkpoints.weights import Weights, open_weights, write_weights
-from ...errors import refuse_unknown
+from ...errors import WeightsError, refuse_unknown
 from ...nn.quantize import refuse_quantized
 from .pruning import KINDS, pruned_in
 from .untrained import UNTRAINED, has_other_head, sample_new_model, sample_parts, still_untrained
@@ -133,10 +137,11 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         weights = without_wrapper_prefix(open_weights(folder, only_safetensors=bool(use_safetensors)))
         resolve_labels(config, weights)
 
-        model = cls.without_weights(config, **model_arguments)
-        if model.base_model is not model and model.needs_initialising(
-            weights, bool(ignore_mismatched_sizes or tolerate)
-        ):
+        limit = None if tolerate else weights_limit(weights, cls.keymap)
+        model = cls.without_weights(config, limit, **model_arguments)
+        refuse_large_buffers(model, weights)
+        forgiven: dict[str, Any] = {"ignore_mismatched_sizes": ignore_mismatched_sizes, "tolerate": tolerate}
+        if model.base_model is not model and model.needs_initialising(weights, **forgiven):
             before = _bodies_on_meta.set(True)
             try:
                 model = cls(config, **model_arguments)
@@ -149,8 +154,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
             prefixed=model.base_model is not model,
             tied=model.tied_names(),
             dtype=resolve_dtype(dtype or torch_dtype),
-            ignore_mismatched_sizes=ignore_mismatched_sizes,
-            tolerate=tolerate,
+            **forgiven,
         )
         model.load_report.notes += token_notes(config)
         model.initialise_missing_weights()
@@ -164,14 +168,25 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         return (model, model.load_report.as_loading_info()) if output_loading_info else model
 
     @classmethod
-    def without_weights(cls: type[Model], config: PretrainedConfig, **arguments: Any) -> Model:
-        """The module tree on the meta device: shapes without values."""
-        with torch.device("meta"), SkipInitialisation():
-            return cls(config, **arguments)
+    def without_weights(
+        cls: type[Model], config: PretrainedConfig, limit: int | None = None, **arguments: Any
+    ) -> Model:
+        """The module tree on the meta device: shapes without values, and no more of them than `limit`."""
+        try:
+            with torch.device("meta"), SkipInitialisation(limit):
+                return cls(config, **arguments)
+        except WeightsError as error:
+            counts = [f"{name} {getattr(config, name)}" for name in config.field_names() if name.endswith("_layers")]
+            raise WeightsError(f"{error}, and the files have far fewer: {', '.join(counts)}") from None
 
-    def needs_initialising(self, weights: Weights, lenient: bool) -> bool:
-        """Whether the files lack something outside the body that only its own constructor can initialise."""
+    def needs_initialising(self, weights: Weights, **forgiven: Any) -> bool:
+        """Whether the files lack something outside the body that only its own constructor can initialise.
+
+        Raises if they do not fit the rest: nothing is allocated for a config whose sizes are not theirs.
+        """
         plan = plan_load(self, weights, self.keymap, prefixed=True, tied=self.tied_names())
+        refuse_plan(plan, weights, self.keymap, refused_faults(plan, self.keymap, **forgiven))
+        lenient = any(forgiven.values())
         loaded = plan.sources.keys()
         own = [
             f"{prefix}.{name}".lstrip(".")
