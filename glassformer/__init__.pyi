@@ -127,6 +127,8 @@ from .models.distilbert_heads import DistilBertForMultipleChoice as DistilBertFo
 from .models.distilbert_heads import DistilBertForQuestionAnswering as DistilBertForQuestionAnswering
 from .models.distilbert_heads import DistilBertForSequenceClassification as DistilBertForSequenceClassification
 from .models.distilbert_heads import DistilBertForTokenClassification as DistilBertForTokenClassification
+from .models.encoder_decoder import EncoderDecoderConfig as EncoderDecoderConfig
+from .models.encoder_decoder import EncoderDecoderModel as EncoderDecoderModel
 from .models.gpt2 import GPT2Config as GPT2Config
 from .models.gpt2 import GPT2Model as GPT2Model
 from .models.gpt2 import GPT2PreTrainedModel as GPT2PreTrainedModel

@@ -172,6 +172,15 @@ ARCHITECTURES = {
                 "seq2seq-lm": "transformer.TransformerForSeq2SeqLM",
             },
         ),
+        # So does that of this one, which is made of two others.
+        Architecture(
+            "encoder-decoder",
+            config="encoder_decoder.EncoderDecoderConfig",
+            classes={
+                BODY: "encoder_decoder.EncoderDecoderModel",
+                "seq2seq-lm": "encoder_decoder.EncoderDecoderModel",
+            },
+        ),
         Architecture(
             "transformer-lm",
             config="transformer_lm.TransformerLMConfig",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -116,6 +116,20 @@ class Row:
     def conversion(self) -> Conversion:
         return Conversion(self.transpose, self.merge, self.interleaved, self.heads, self.dim, self.shares)
 
+    def under(self, prefix: str) -> Row:
+        """The same row for names that `prefix` precedes on both sides."""
+
+        def longer(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(prefix + name for name in names)
+
+        return replace(
+            self,
+            theirs=longer(self.file_names),
+            ours=longer(self.our_names),
+            same_in_file=longer(self.same_in_file),
+            same_in_model=longer(self.same_in_model),
+        )
+
     def source(self, match: re.Match[str], theirs: str, ours: str, part: int) -> Source:
         """The location of a part; `theirs` and `ours` are the prefixes of the names on both sides."""
         first, *others = (theirs + fill_in(name, match) for name in self.file_names)
@@ -159,6 +173,29 @@ class KeyMap:
     old_names: tuple[tuple[str, str], ...] = ()  # endings of early checkpoints -> today's
     leftovers: tuple[str, ...] = ()  # buffers that old files hold and nobody needs
     overruled: tuple[str, ...] = ()  # second names of weights whose own values in a file nothing computes with
+
+    @classmethod
+    def of_parts(cls, **parts: tuple[KeyMap, bool]) -> KeyMap:
+        """The table of a model made of several: the name of each part -> its table, and whether it has a head."""
+        rows: list[Row] = []
+        optional: list[str] = []
+        leftovers: list[str] = []
+        for name, (table, has_head) in parts.items():
+            before = [f"{name}.{table.prefix}" if has_head else f"{name}."]
+            rows += [row.under(before[0]) for row in table.rows]
+            leftovers += [re.escape(before[0]) + pattern for pattern in table.leftovers]
+            if has_head:
+                before.append(f"{name}.")  # of the head
+            optional += [re.escape(prefix) + pattern for prefix in before for pattern in table.optional]
+        return cls(
+            prefix="",
+            body=tuple(parts),
+            rows=tuple(rows),
+            optional=tuple(optional),
+            old_names=tuple(dict.fromkeys(pair for table, _ in parts.values() for pair in table.old_names)),
+            leftovers=tuple(leftovers),
+            overruled=tuple(f"{name}.{each}" for name, (table, _) in parts.items() for each in table.overruled),
+        )
 
     @cached_property
     def _readers(self) -> list[tuple[re.Pattern[str], bool, Row]]:

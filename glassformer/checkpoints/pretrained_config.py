@@ -321,7 +321,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         extra = {key: value for key, value in self.extra.items() if not self._is_outdated(key, value)}
         values = {**extra, **values, "model_type": self.model_type}
         values["_name_or_path"] = values.pop("name_or_path")
-        return json.loads(json.dumps(values))
+        return json.loads(json.dumps(values, default=lambda part: part.to_dict()))  # a part of a composite
 
     def to_diff_dict(self) -> dict[str, Any]:
         """What a config.json holds: the architecture's own fields, and common ones that differ from their default."""

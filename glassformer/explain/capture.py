@@ -31,7 +31,6 @@ from .addressing import (
     only_where_named,
 )
 
-STACKS = {"embeddings": "encoder", "encoder": "encoder", "decoder": "decoder"}  # parts that work on the stream
 Observers = dict[tuple[str, int], Callable[[AttentionInputs], None]]  # by kind of attention and layer
 Layouts = dict[str, tuple[Layout | None, Layout | None]]  # of each stack, and of the source of its cross-attention
 
@@ -184,13 +183,13 @@ def record_hidden(model: PreTrainedModel, index: int, captured: CapturedActivati
 
         scope.before(layers[index], scope.only_in(layers, index, before_layer))
         return
-    name = captured.names[-1].split(".")[0]  # the stack of the last layer
+    name = stack_of(captured.names[-1])
 
     def after_last_layer(_: nn.Module, __: tuple, out: Any) -> None:
         layout, _source = captured.layouts[name]
         captured.hidden[index] = first_output(out) if layout is None else layout.unpack(first_output(out))
 
-    scope.after(getattr(model.base_model, name), after_last_layer)
+    scope.after(model.base_model.get_submodule(name), after_last_layer)
 
 
 def record_module(name: str, captured: CapturedActivations) -> Callable:
@@ -208,13 +207,29 @@ def record_layouts(model: PreTrainedModel, layouts: Layouts, scope: HookScope) -
     """Record the layouts of every stack, as its first layer receives them."""
     firsts: dict[str, nn.Module] = {}
     for name, layer in zip(layer_names(model), model.layers, strict=True):
-        firsts.setdefault(name.split(".")[0], layer)
+        firsts.setdefault(stack_of(name), layer)
     for stack, layer in firsts.items():
 
         def keep(_: nn.Module, inputs: tuple, stack: str = stack) -> None:
             layouts[stack] = layouts_from(inputs)
 
         scope.before(layer, keep)
+
+
+def stack_of(layer: str) -> str:
+    """The name of the stack that a layer stands in.
+
+    >>> stack_of("encoder.layer.3"), stack_of("decoder.bert.encoder.layer.0")
+    ('encoder', 'decoder.bert.encoder')
+    """
+    return layer.rpartition(".layer.")[0]
+
+
+def is_beside_stack(name: str, stack: str) -> bool:
+    """Whether a module belongs to a stack or to the embeddings before it: both work on one stream."""
+    body = stack.rpartition(".")[0]
+    embeddings = f"{body}.embeddings" if body else "embeddings"
+    return f"{name}.".startswith((f"{stack}.", f"{embeddings}."))
 
 
 def layouts_from(inputs: tuple) -> tuple[Layout | None, Layout | None]:
@@ -227,7 +242,7 @@ def layouts_from(inputs: tuple) -> tuple[Layout | None, Layout | None]:
 
 def layout_for(name: str, rows: Tensor, layouts: Layouts) -> Layout | None:
     """The layout of the output of the module of that name; None if it is not a stream of rows."""
-    stack = STACKS.get(name.split(".")[0], "")
+    stack = next((each for each in layouts if is_beside_stack(name, each)), "")
     is_source = f".{CROSS}.self.key" in name or f".{CROSS}.self.value" in name
     layout = layouts.get(stack, (None, None))[is_source]
     return layout if layout is not None and len(rows) == layout.rows else None

@@ -80,7 +80,7 @@ class Reading:
             return {"all": Part(SELF, self.side, self.side, layers, self.subject.is_decoder)}
         if self.subject.is_recurrent:
             return {"cross": Part(CROSS, self.side, self.source, [0], False, has_vectors=False)}
-        first = len(self.subject.model.encoder.layer)
+        first = self.subject.model.encoder.layer_count
         return {
             "encoder": Part(SELF, self.source, self.source, layers[:first], False),
             "decoder": Part(SELF, self.side, self.side, layers[first:], True),
@@ -95,7 +95,7 @@ class Reading:
             return [EmbeddedTokens(self.side, model.get_input_embeddings(), subject.tokenizer)]
         return [
             EmbeddedTokens(self.source, model.encoder.embeddings.word_embeddings, subject.tokenizer),
-            EmbeddedTokens(self.side, model.decoder.embeddings.word_embeddings, subject.target_tokenizer),
+            EmbeddedTokens(self.side, model.decoding_body.embeddings.word_embeddings, subject.target_tokenizer),
         ]
 
     def attention_inputs(self, layer: int, kind: str = SELF) -> Any:

@@ -212,7 +212,8 @@ class Subject:
             return self.model.base_model.encode(**inputs, use_cache=False, **outputs)
         pair = (reading.source.ids, reading.ids)
         source, target = (torch.tensor([ids], device=self.model.device).expand(copies, -1) for ids in pair)
-        return self.model.decoder.encode(target, memory=self.model.encoder.encode(source), **outputs)
+        memory = self.model.as_source(self.model.encoder.encode(source))
+        return self.model.decoding_body.encode(target, memory=memory, **outputs)
 
     def finish(self, states: Tensor) -> Tensor:
         """The input of the head if these vectors come from the last layer."""
@@ -235,7 +236,7 @@ class Subject:
 
     def generate_target(self, source: Side, max_new_tokens: int, **settings: Any) -> list[int]:
         """What an encoder-decoder generates for a source, without the token that it starts with."""
-        settings["max_new_tokens"] = min(max_new_tokens, self.model.decoder.max_length - 1)
+        settings["max_new_tokens"] = min(max_new_tokens, self.model.decoding_body.max_length - 1)
         ids = self.generate(source.ids, settings)
         return ids[1:] if ids[:1] == [self.model.start_token()] else ids
 

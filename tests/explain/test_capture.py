@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 import torch
 
@@ -19,17 +17,12 @@ def models_of(architecture: Architecture):
         yield kind(architecture.tiny()).double().eval()
 
 
-def call_of(architecture: Architecture, model: torch.nn.Module) -> dict[str, object]:
-    taken = inspect.signature(model.forward).parameters
-    return {name: value for name, value in architecture.call.items() if name in taken}
-
-
 @torch.no_grad()
 def test_capture_does_not_change_a_bit_of_the_outputs(architecture, batch):
     for model in models_of(architecture):
-        plain = model(**batch, **call_of(architecture, model))
+        plain = model(**batch, **architecture.call_of(type(model)))
         with model.capture(True, queries=True, hidden=True):
-            observed = model(**batch, **call_of(architecture, model))
+            observed = model(**batch, **architecture.call_of(type(model)))
         for a, b in zip(plain.to_tuple(), observed.to_tuple(), strict=True):
             assert torch.equal(a, b)
 
@@ -38,9 +31,9 @@ def test_capture_does_not_change_a_bit_of_the_outputs(architecture, batch):
 def test_captured_weights_and_states_equal_the_outputs(architecture, batch):
     for model in models_of(architecture):
         wanted = {"output_attentions": True, "output_hidden_states": True}
-        expected = model(**batch, **wanted, **call_of(architecture, model))
+        expected = model(**batch, **wanted, **architecture.call_of(type(model)))
         with model.capture({0: [2, 0], -1: True}, queries=True, hidden=[0, 2, -1]) as captured:
-            model(**batch, **call_of(architecture, model))
+            model(**batch, **architecture.call_of(type(model)))
         assert list(captured.attention) == [0, 2]
         assert_close(captured.attention[0], expected.attentions[0][:, [2, 0]])
         assert_close(captured.attention[2], expected.attentions[2])
@@ -84,7 +77,7 @@ def test_only_requested_heads_are_computed(architecture, batch, monkeypatch):
 @torch.no_grad()
 def test_modules_by_name(architecture, batch):
     model = architecture.body(architecture.tiny()).double().eval()
-    out, captured = model.run_with_cache(**batch, **architecture.call)
+    out, captured = model.run_with_cache(**batch, **architecture.call_of(type(model)))
     name = "encoder.layer.1.attention.self.query"
     real = batch["attention_mask"].bool()
     queries = captured[name]
@@ -215,7 +208,7 @@ def test_wrong_requests_are_reported(batch):
 @torch.no_grad()
 def test_layers_of_encoder_decoders_are_numbered_consecutively(seq2seq, batch):
     target = {"decoder_input_ids": tokens(4, 6)}
-    first = len(seq2seq.encoder.layer)
+    first = seq2seq.encoder.layer_count
     expected = seq2seq(**batch, **target, output_attentions=True, output_hidden_states=True)
     plain = seq2seq(**batch, **target)
     with seq2seq.capture(
@@ -230,6 +223,7 @@ def test_layers_of_encoder_decoders_are_numbered_consecutively(seq2seq, batch):
     assert_close(captured.hidden[first], expected.decoder_hidden_states[0])
     assert_close(captured.hidden[len(seq2seq.layers)], expected.decoder_hidden_states[-1])
     _, cache = seq2seq.run_with_cache(**batch, **target)
-    assert_close(cache["decoder.layer.1.crossattention.self.weights"], expected.cross_attentions[1])
-    assert cache["decoder.layer.1.crossattention.self.key"].shape == (4, 9, 32)
-    assert cache["decoder.layer.1.attention.self.key"].shape == (4, 6, 32)
+    layer, width = captured.names[first + 1], seq2seq.decoding_body.config.hidden_size
+    assert_close(cache[f"{layer}.crossattention.self.weights"], expected.cross_attentions[1])
+    assert cache[f"{layer}.crossattention.self.key"].shape == (4, 9, width)
+    assert cache[f"{layer}.attention.self.key"].shape == (4, 6, width)

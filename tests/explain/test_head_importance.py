@@ -204,7 +204,7 @@ def test_encoder_decoders_are_pruned_everywhere(architecture, tmp_path):
     if not model.layers:
         pytest.skip("without attention layers there are no heads")
     given = {"input_ids": tokens(2, 5), "decoder_input_ids": tokens(2, 4)}
-    first = len(model.encoder.layer)
+    first = model.encoder.layer_count
     with model.patched(heads={0: [1], first: [2]}, cross_heads={first + 1: [0]}):
         wanted = model(**given).logits
     model.prune_heads({0: [1], first: [2]}, cross={first + 1: [0]})

@@ -57,8 +57,8 @@ def test_patching_a_layer_from_another_text_gives_the_outputs_of_that_text(archi
 @torch.no_grad()
 def test_patching_encoder_decoders(seq2seq, batch):
     target = {"decoder_input_ids": tokens(4, 6)}
-    first = len(seq2seq.encoder.layer)
-    mask, crossing = torch.ones(first, 4), torch.ones(len(seq2seq.decoder.layer), 4)
+    first = seq2seq.encoder.layer_count
+    mask, crossing = torch.ones(first, 4), torch.ones(seq2seq.decoding_body.layer_count, 4)
     mask[0, 1], crossing[1, 2] = 0, 0
     wanted = seq2seq(**batch, **target, head_mask=mask, cross_attn_head_mask=crossing).logits
     with seq2seq.patched(heads={0: [1]}, cross_heads={first + 1: [2]}):

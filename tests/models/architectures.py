@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,10 @@ class Architecture:
     reference: Reference  # what computes the same numbers
     plain_scores: bool  # whether queries and keys alone determine the weights of attention
     call: dict[str, Any]  # arguments that keep a forward to what every version returns alike
+
+    def call_of(self, kind: type[PreTrainedModel]) -> dict[str, Any]:
+        """Those of them that a class takes."""
+        return {name: value for name, value in self.call.items() if name in inspect.signature(kind.forward).parameters}
 
 
 def tokens(batch: int, length: int, high: int = 50) -> torch.Tensor:

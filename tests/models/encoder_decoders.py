@@ -10,6 +10,8 @@ import glassformer
 from glassformer import PreTrainedModel
 from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
+from .architectures import tiny_bert, tiny_gpt2, tiny_relative
+
 
 @dataclass(frozen=True)
 class EncoderDecoder:
@@ -85,4 +87,35 @@ RNN = EncoderDecoder(
     published=(glassformer.RNNConfig(), 4_402_177),  # counted by hand: none was published
 )
 
-ENCODER_DECODERS = [TRANSFORMER, RNN]
+
+def tiny_of_two(encoder: dict[str, Any], decoder: PretrainedConfig, **fields: Any) -> glassformer.EncoderDecoderConfig:
+    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    return glassformer.EncoderDecoderConfig.from_encoder_decoder_configs(
+        tiny_bert(num_hidden_layers=2, **encoder), decoder, **{**tokens, **fields}
+    )
+
+
+BERT2BERT: dict[str, Any] = {"encoder": {}, "decoder": tiny_bert(num_hidden_layers=2)}
+OF_TWO = EncoderDecoder(
+    model_type="encoder-decoder",
+    model=glassformer.EncoderDecoderModel,
+    tiny=lambda **fields: tiny_of_two(**{**BERT2BERT, **fields}),
+    variants={
+        "BERT2BERT": BERT2BERT,
+        "tied": {**BERT2BERT, "tie_encoder_decoder": True},
+        "BERT2GPT, projected": {"encoder": {}, "decoder": tiny_gpt2(hidden_size=32, num_hidden_layers=2)},
+        "BERT2RoBERTa": {
+            "encoder": {"vocab_size": 70},
+            "decoder": tiny_relative("Roberta", num_hidden_layers=2, pad_token_id=0),
+        },
+    },
+    # counted by hand: BERT, then BERT without its pooler, 12 cross-attentions and the head of masked words
+    published=(
+        glassformer.EncoderDecoderConfig.from_encoder_decoder_configs(
+            glassformer.BertConfig(), glassformer.BertConfig()
+        ),
+        109_482_240 + 108_891_648 + 12 * 2_363_904 + 622_650,
+    ),
+)
+
+ENCODER_DECODERS = [TRANSFORMER, RNN, OF_TWO]

@@ -67,19 +67,13 @@ def test_body_equals_the_reference(architecture, batch, tmp_path):
         assert_close(a.transpose(1, 2)[seen], b.transpose(1, 2)[seen])
 
 
-def call_of(architecture: Architecture, head: type) -> dict[str, object]:
-    """The arguments for every call of a head, as far as it takes them."""
-    taken = inspect.signature(head.forward).parameters
-    return {name: value for name, value in architecture.call.items() if name in taken}
-
-
 @torch.no_grad()
 def test_heads_equal_the_reference(architecture, batch, tmp_path):
     for head, labels in architecture.heads.items():
         model = head(architecture.tiny()).double().eval()
         model.save_pretrained(tmp_path / head.__name__)
         reference = architecture.reference.load(head.__name__, tmp_path / head.__name__)
-        given = {**batch, **labels(*batch["input_ids"].shape), **call_of(architecture, head)}
+        given = {**batch, **labels(*batch["input_ids"].shape), **architecture.call_of(head)}
         if "labels" in given and given["labels"].dim() == 2:
             given["labels"] = given["labels"].masked_fill(batch["attention_mask"] == 0, -100)
         ours, theirs = model(**given), reference(**given)
@@ -100,7 +94,7 @@ def test_reads_files_of_the_reference(architecture, batch, tmp_path):
         model = head.from_pretrained(tmp_path / head.__name__)
         assert not model.load_report.initialised
         assert not model.load_report.unused
-        call = call_of(architecture, head)
+        call = architecture.call_of(head)
         ours, theirs = model(**batch, **call), reference(**batch, **call)
         seen = batch["attention_mask"].bool()
         for name, value in ours.items():
@@ -191,7 +185,7 @@ def test_round_trip_is_bit_for_bit(architecture, batch, tmp_path):
             for (name, a), (other, b) in zip(model.state_dict().items(), again.state_dict().items(), strict=True):
                 assert name == other
                 assert torch.equal(a, b), name
-            call = call_of(architecture, kind)
+            call = architecture.call_of(kind)
             ours, theirs = model(**batch, **call), aligned(again)(**batch, **call)
             for a, b in zip(ours.to_tuple(), theirs.to_tuple(), strict=True):
                 assert torch.equal(a, b)

@@ -103,7 +103,7 @@ class Body(nn.Module):
     embeddings: nn.Module
     keeps_state = False  # between two tokens: a recurrent state, or keys and values
     extra_inputs: tuple[str, ...] = ()  # arguments of a forward that only this architecture has
-    masks_cross_heads = True  # whether `head_mask` applies to the cross-attention too
+    masks_cross_heads = True  # whether `head_mask` applies to the cross-attention too, if that has none of its own
 
     # -- overridden by architectures ---------------------------------------------------------------------------
 
@@ -188,7 +188,8 @@ class Body(nn.Module):
         if cache is None or position_ids is None:
             self.check_length(past + length)
         head_mask = self.head_masks(head_mask)
-        cross_head_mask = head_mask if self.masks_cross_heads else self.head_masks(cross_head_mask)
+        follows = self.masks_cross_heads and cross_head_mask is None
+        cross_head_mask = head_mask if follows else self.head_masks(cross_head_mask)
         per_position = head_mask is not None and max(head_mask.shape[-2:]) > 1
 
         layout = make_layout(

@@ -110,6 +110,10 @@ class Seq2SeqModel(GenerationMixin, LinearLMHeadModel):
         mask[:, 0] = True  # a sequence without labels keeps one position
         return inputs.masked_fill(inputs == IGNORED, self.config.pad_token_id or 0), mask
 
+    def as_source(self, memory: BodyOutput) -> BodyOutput:
+        """What the decoder reads of what the encoder returned."""
+        return memory
+
     def read_pair(
         self,
         input_ids: Tensor,
@@ -118,12 +122,12 @@ class Seq2SeqModel(GenerationMixin, LinearLMHeadModel):
         decoder_attention_mask: Tensor | None,
     ) -> BodyOutput:
         """The decoder's rows for source and target, as training needs them."""
-        memory = self.encoder.encode(input_ids, attention_mask)
-        return self.decoder.encode(decoder_input_ids, decoder_attention_mask, memory=memory)
+        memory = self.as_source(self.encoder.encode(input_ids, attention_mask))
+        return self.decoding_body.encode(decoder_input_ids, decoder_attention_mask, memory=memory)
 
     def source_for(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> dict[str, Tensor]:
         """The arguments of `decoder.encode` for a source, each tensor with a row for each sequence."""
-        memory = self.encoder.encode(input_ids, attention_mask)
+        memory = self.as_source(self.encoder.encode(input_ids, attention_mask))
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         source = {"encoder_hidden_states": memory.last_hidden_state, "encoder_attention_mask": mask}
         return source if memory.pooled is None else {**source, "state": memory.pooled}
@@ -148,34 +152,47 @@ class Seq2SeqModel(GenerationMixin, LinearLMHeadModel):
         With `labels`, the target, the decoder reads them shifted by one, and their mean loss is returned.
         `encoder_outputs` of an earlier call replace the source; its mask is still needed.
         """
-        config = self.config
-        wanted = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
-        if encoder_outputs is not None:
-            if input_ids is not None:
-                raise InputError("give either input_ids or encoder_outputs, not both")
-            source = {"encoder_hidden_states": encoder_outputs[0], "encoder_attention_mask": attention_mask}
-            memory = None
-        else:
-            if input_ids is None:
+        source = {"input_ids": input_ids, "head_mask": head_mask}
+        target = {
+            "input_ids": decoder_input_ids,
+            "attention_mask": decoder_attention_mask,
+            "head_mask": decoder_head_mask,
+            "cross_head_mask": cross_attn_head_mask,
+        }
+        recorded = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
+        return self.read_and_write(source, attention_mask, target, encoder_outputs, labels, recorded, return_dict)
+
+    def read_and_write(
+        self,
+        source: dict[str, Any],
+        attention_mask: Tensor | None,
+        target: dict[str, Any],
+        encoder_outputs: BaseModelOutput | tuple | None,
+        labels: Tensor | None,
+        recorded: dict[str, bool | None],
+        return_dict: bool | None,
+    ) -> Seq2SeqLMOutput | tuple:
+        """The return value of a forward, from the arguments for the encoder and for the decoder."""
+        memory: BodyOutput | None = None
+        if encoder_outputs is None:
+            if all(value is None for value in source.values()):
                 raise InputError("give the source: input_ids, or the encoder_outputs of an earlier call")
-            memory = self.encoder.encode(input_ids, attention_mask, head_mask=head_mask, **wanted)
-            source = {"memory": memory}
-        if decoder_input_ids is None:
+            memory = self.encoder.encode(attention_mask=attention_mask, **source, **recorded)
+            target["memory"] = self.as_source(memory)
+        else:
+            if any(value is not None for value in source.values()):
+                raise InputError("give either input_ids or encoder_outputs, not both")
+            target |= self.source_of_outputs(encoder_outputs[0], attention_mask)
+        if target["input_ids"] is None and target.get("inputs_embeds") is None:
             if labels is None:
                 raise InputError("give decoder_input_ids, or labels to learn from")
-            decoder_input_ids, decoder_attention_mask = self.shift_right(labels)
-        body = self.decoder.encode(
-            decoder_input_ids,
-            decoder_attention_mask,
-            head_mask=decoder_head_mask,
-            cross_head_mask=cross_attn_head_mask,
-            **source,
-            **wanted,
-        )
+            target["input_ids"], target["attention_mask"] = self.shift_right(labels)
+        body = self.decoding_body.encode(**target, **recorded)
         scores, logits = score_tokens(self.word_logits, body)  # N V, B T V
         out = Seq2SeqLMOutput(
             loss=None if labels is None else label_loss(scores, pack_labels(labels, body)),
             logits=logits,
+            past_key_values=body.past_key_values,
             decoder_hidden_states=body.hidden_states,
             decoder_attentions=body.attentions,
             cross_attentions=body.cross_attentions,
@@ -183,4 +200,8 @@ class Seq2SeqModel(GenerationMixin, LinearLMHeadModel):
             encoder_hidden_states=None if memory is None else memory.hidden_states,
             encoder_attentions=None if memory is None else memory.attentions,
         )
-        return out.as_returned(config.return_dict if return_dict is None else return_dict)
+        return out.as_returned(self.config.return_dict if return_dict is None else return_dict)
+
+    def source_of_outputs(self, states: Tensor, attention_mask: Tensor | None) -> dict[str, Tensor | None]:
+        """The decoder's arguments for the hidden states of an earlier call of the encoder."""
+        return {"encoder_hidden_states": states, "encoder_attention_mask": attention_mask}

@@ -152,7 +152,7 @@ class TextToText(GenerationTask):
         special = {"add_special_tokens": False, "split_special_tokens": self.options.split_special_tokens}
         special["verbose"] = False  # its length is checked here
         ids = [*self.target_tokenizer.encode(target, **special), self.eos_id]
-        most = self.model.decoder.max_length
+        most = self.model.decoding_body.max_length
         if most is None or len(ids) <= most:
             return ids, False
         if not self.options.truncation:
@@ -177,7 +177,7 @@ class TextToText(GenerationTask):
         is_requested = not self.options.settings.keys().isdisjoint(lengths)
         known = (getattr(config, name) for config in (settings, self.model.generation_config) for name in lengths)
         if not is_requested and not any(known):
-            limit = self.model.decoder.max_length
+            limit = self.model.decoding_body.max_length
             settings.max_new_tokens = MAX_NEW_TOKENS if limit is None else min(MAX_NEW_TOKENS, limit - 1)
         if settings.pad_token_id is None and self.model.generation_config.pad_token_id is None:
             settings.pad_token_id = self.eos_id  # padding is removed from answers, whatever its id
