@@ -131,10 +131,9 @@ def fault_of(name: str, parameter: Tensor, weights: Weights, sources: dict[str, 
     return None
 
 
-def weights_limit(weights: Weights, keymap: KeyMap) -> int:
-    """How many weights a model can have that is to be filled from these files: parts may be missing, but no body."""
-    sources, _ = keymap.read(weights.names(), prefixed=True)
-    return 2 * len(sources) + 200
+def weights_limit(weights: Weights) -> int:
+    """How many weights a model can have that is to be filled from these files, which may fuse three and lack parts."""
+    return 3 * len(weights) + 200
 
 
 def refused_faults(

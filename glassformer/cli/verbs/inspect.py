@@ -150,7 +150,7 @@ def add_model(found: Inspection, config: PretrainedConfig, weights: Weights | No
     kinds = {import_class(f"models.{path}") for path in ARCHITECTURES[config.model_type].classes.values()}
     classes = {kind.__name__: kind for kind in sorted(kinds, key=lambda kind: kind.__name__)}
     with logs_silenced():
-        limit = None if weights is None else weights_limit(weights, body_class.keymap)
+        limit = None if weights is None else weights_limit(weights)
         body = body_class.without_weights(config, limit)
         heads = {name: kind.without_weights(config) for name, kind in classes.items() if kind is not body_class}
         for model in heads.values():

@@ -137,7 +137,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         weights = without_wrapper_prefix(open_weights(folder, only_safetensors=bool(use_safetensors)))
         resolve_labels(config, weights)
 
-        limit = None if tolerate else weights_limit(weights, cls.keymap)
+        limit = None if tolerate else weights_limit(weights)
         model = cls.without_weights(config, limit, **model_arguments)
         refuse_large_buffers(model, weights)
         forgiven: dict[str, Any] = {"ignore_mismatched_sizes": ignore_mismatched_sizes, "tolerate": tolerate}
