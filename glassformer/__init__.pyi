@@ -23,6 +23,8 @@ from .errors import TrainingError as TrainingError
 from .errors import UnsafeFileError as UnsafeFileError
 from .errors import WeightsError as WeightsError
 from .explain.analysis.alignment import align as align
+from .explain.analysis.answer_explanation import AnswerExplanation as AnswerExplanation
+from .explain.analysis.answer_explanation import explain_answer as explain_answer
 from .explain.analysis.head_importance import ablation_curve as ablation_curve
 from .explain.analysis.head_importance import head_importance as head_importance
 from .explain.analysis.relation_probe import probe_relations as probe_relations

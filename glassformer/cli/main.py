@@ -23,6 +23,7 @@ VERBS = (
     "tokenize",
     "inspect",
     "predict",
+    "explain",
     "translate",
     "embed",
     "search",

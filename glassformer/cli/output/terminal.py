@@ -24,6 +24,21 @@ def print_heading(text: str) -> None:
     Console(highlight=False).print(Text(text, style="bold"))
 
 
+def print_coloured(parts: Sequence[tuple[str, float]]) -> None:
+    """Parts of a text on backgrounds as strong as their shares, blue above 0 and red below; only in a terminal."""
+    if not sys.stdout.isatty():
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    line = Text()
+    for text, share in parts:
+        faded = round(255 * (1 - 0.8 * abs(share)))
+        colour = f"black on rgb({faded},{faded},255)" if share > 0 else f"black on rgb(255,{faded},{faded})"
+        line.append(text, style=colour if round(10 * abs(share)) else "")
+    Console(highlight=False).print(line)
+
+
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> None:
     """Rows under a header, which may have no words; the columns numbered in `right` are flush right.
 
