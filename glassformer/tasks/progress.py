@@ -71,14 +71,23 @@ class ProgressBar:
     def update(self, count: int) -> None:
         if self.bar is None and time.monotonic() >= self.due:
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
 
+            left = () if self.total is None else (TimeRemainingColumn(), TextColumn("left"))
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn(f"{{task.fields[rate]:,.0f}} {self.unit}/s"),
-                TimeRemainingColumn(),
+                TextColumn(f"{self.unit}, {{task.fields[rate]:,.0f}} {self.unit}/s,"),
+                *(TimeElapsedColumn(), TextColumn("elapsed")),
+                *left,
             )
             self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self.bar.start()

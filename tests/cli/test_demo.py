@@ -130,7 +130,7 @@ def test_next_steps_name_the_command_as_the_shell_finds_it(tmp_path, monkeypatch
 
 def test_translate(trained, tmp_path, capsys, monkeypatch):
     page, picture = tmp_path / "look.html", tmp_path / "look.svg"
-    arguments = ["translate", str(trained), "one", "two", "--max-new-tokens", "4", "--beams", "2"]
+    arguments = ["translate", str(trained), "one", "two", "--max-new-tokens", "4", "--num-beams", "2"]
     assert main([*arguments, "--page", str(page), "--picture", str(picture), "--heads", "cross"]) == 0
     shown = capsys.readouterr()
     assert len(shown.out.splitlines()) == 2

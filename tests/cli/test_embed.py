@@ -75,7 +75,7 @@ def test_bfloat16_has_fewer_digits(folder, encoder, file, tmp_path, capsys):
         ([], {}),
         (["--normalize"], {"normalize_embeddings": True}),
         (["--prompt-name", "query"], {"prompt_name": "query"}),
-        (["--batch-tokens", "9"], {}),
+        (["--tokens-per-batch", "9"], {}),
     ],
 )
 def test_a_file_becomes_an_array(folder, encoder, file, tmp_path, capsys, flags, arguments):
@@ -153,7 +153,7 @@ def test_a_killed_run_resumes_and_the_array_is_complete(folder, encoder, tmp_pat
     texts = [f"{TEXTS[i % 6]} {'the ' * (i % 20)}" for i in range(6000)]
     file.write_text("\n".join(texts) + "\n", encoding="utf-8")
     arguments = ["embed", str(folder), "--input", str(file), "--output", str(output)]
-    glass = [sys.executable, "-m", "glassformer.cli.main", *arguments, "--batch-tokens", "64"]
+    glass = [sys.executable, "-m", "glassformer.cli.main", *arguments, "--tokens-per-batch", "64"]
     process = subprocess.Popen(glass, cwd=ROOT, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not part.exists() or part.stat().st_size < 10000:
@@ -193,7 +193,7 @@ def test_memory_does_not_grow_with_the_input(folder, tmp_path, capsys, monkeypat
         (["a", "--output", "v.npy"], "belong together"),
         (["--input", "a.txt", "--output", "v.npz"], "vectors are written as a .npy file, got 'v.npz'"),
         (["a", "--prompt-name", "querry"], "did you mean 'query'?"),
-        (["a", "--batch-tokens", "0"], "--batch-tokens must be 1 or more, got 0"),
+        (["a", "--batch-tokens", "0"], "--tokens-per-batch must be 1 or more, got 0"),
     ],
 )
 def test_wrong_use_is_one_line(folder, arguments, errors, capsys):

@@ -270,7 +270,7 @@ def test_a_killed_run_resumes_and_the_result_is_complete(folder, tmp_path, capsy
     texts = [f"{TEXTS[i % 5]} {'the ' * (i % 20)}" for i in range(6000)]
     file.write_text("\n".join(texts) + "\n", encoding="utf-8")
     arguments = ["predict", CLASSIFY, str(folder), "--input", str(file), "--output", str(output)]
-    glass = [sys.executable, "-m", "glassformer.cli.main", *arguments, "--batch-tokens", "64"]
+    glass = [sys.executable, "-m", "glassformer.cli.main", *arguments, "--tokens-per-batch", "64"]
     process = subprocess.Popen(glass, cwd=ROOT, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not output.exists() or output.stat().st_size < 1000:
@@ -359,7 +359,7 @@ def test_an_unknown_column_is_reported_with_the_option_that_names_it(folder, tmp
         (["--input", "x.txt", "--output", "x.csv"], "name the file .jsonl, got 'x.csv'"),
         (["a", "--output", "x"], "--output is for --input with a file of rows"),
         (["--input", "x.txt", "--restart"], "--restart is for --output with a file"),
-        (["a", "--batch-tokens", "0"], "--batch-tokens must be 1 or more, got 0"),
+        (["a", "--batch-tokens", "0"], "--tokens-per-batch must be 1 or more, got 0"),
         (["--input", "no.txt"], "there is no file 'no.txt'"),
         (["--input", "-", "--columns", "txet=a"], "NAME is one of text, text_pair, got 'txet', did you mean 'text'?"),
         (["a", "--device", "nowhere"], "device 'nowhere' cannot be used"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import statistics
 
 import pytest
 import torch
@@ -95,6 +97,11 @@ def test_an_ablation_curve_agrees_with_pruning(task):
         importance.head_importance(task, ROWS, "gradiant")
 
 
+@pytest.fixture(autouse=True)
+def short_rounds(monkeypatch):
+    monkeypatch.setattr("glassformer.cli.output.speed_comparison.MIN_SECONDS", 0.0)
+
+
 def test_the_command_writes_a_smaller_model_that_trains(folder, tmp_path, capsys):
     data, small = tmp_path / "rows.jsonl", tmp_path / "small"
     data.write_text("\n".join(map(json.dumps, ROWS)))
@@ -105,12 +112,17 @@ def test_the_command_writes_a_smaller_model_that_trains(folder, tmp_path, capsys
     assert [point["without"] for point in report["curve"]] == [0, 1, 2, 4, 5, 6]
     assert report["after"]["parameters"] < report["before"]["parameters"]
     assert report["after"]["loss"] == pytest.approx(report["curve"][-1]["loss"], abs=1e-6)
+    speed = report["speed"]
+    assert len(speed["rates"]) == 9 and speed["is_noise"] in (True, False)
+    assert speed["ratio"] == pytest.approx(statistics.median(after / before for before, after in speed["rates"]))
+    assert report["before"]["rows_per_second"] == statistics.median(before for before, _ in speed["rates"])
     again = TextClassification.from_pretrained(small)
     assert evaluate(again, ROWS)["loss"] == pytest.approx(report["after"]["loss"], abs=1e-6)
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "* the 6 of 12 heads that are needed least" in shown
     assert "rows_per_second" in shown
+    assert re.search(r"without them: .*times as fast \(the median of 9 alternating rounds, from ", shown)
     assert main([*arguments, "-o", str(small)]) == 1
     assert "exists and is not empty" in capsys.readouterr().err
     assert main([*arguments[:-3], "--share", "1"]) == 1

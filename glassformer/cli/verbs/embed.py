@@ -33,7 +33,7 @@ def embed(
     prompt_name: Annotated[str | None, arg(metavar="NAME")] = None,
     normalize: bool = False,
     restart: bool = False,
-    batch_tokens: Annotated[int | None, arg(metavar="N")] = None,
+    tokens_per_batch: Annotated[int | None, arg(metavar="N", aliases=["--batch-tokens"])] = None,
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
     dtype: Literal["float32", "bfloat16", "float16"] = "float32",
     json: bool = False,
@@ -56,7 +56,7 @@ def embed(
         prompt_name: Which of the model's own prompts to put before every text, such as query.
         normalize: Scale every vector to length 1.
         restart: Start again even if a result exists.
-        batch_tokens: How many tokens go through the model at once.
+        tokens_per_batch: How many tokens go through the model at once.
         device: Where to compute, such as cpu or cuda.
         dtype: What to compute in. bfloat16 is faster on processors that support it, and has three digits, not seven.
         json: Print JSON: the vectors of TEXT, or what was written to a file.
@@ -65,8 +65,8 @@ def embed(
         raise InputError("give texts, or --input with a file of texts" + (", not both" if texts else ""))
     if bool(row_input.input) != bool(output):
         raise InputError("--input with a file of texts and --output with a .npy file belong together")
-    if batch_tokens is not None and batch_tokens < 1:
-        raise InputError(f"--batch-tokens must be 1 or more, got {batch_tokens}")
+    if tokens_per_batch is not None and tokens_per_batch < 1:
+        raise InputError(f"--tokens-per-batch must be 1 or more, got {tokens_per_batch}")
     if texts:
         print_vectors(load(model, device, dtype), texts, prompt_name, normalize, json)
         return 0
@@ -76,7 +76,7 @@ def embed(
     rows = row_input.rows(["text"])
     task = task_of(load(model, device, dtype), prompt_name)
     about = {"model": model, "dtype": dtype, "prompt_name": prompt_name, "normalize": normalize, **row_input.settings()}
-    summary = write_vectors(task, rows, output, about, restart, batch_tokens)
+    summary = write_vectors(task, rows, output, about, restart, tokens_per_batch)
     if json:
         print_json(summary)
     else:

@@ -44,7 +44,7 @@ def predict(
     limit: Annotated[int | None, arg(metavar="N")] = None,
     on_bad: Literal["raise", "skip"] = "raise",
     restart: bool = False,
-    batch_tokens: Annotated[int | None, arg(metavar="N")] = None,
+    tokens_per_batch: Annotated[int | None, arg(metavar="N", aliases=["--batch-tokens"])] = None,
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
     dtype: Literal["float32", "bfloat16", "float16"] = "float32",
     json: bool = False,
@@ -83,7 +83,7 @@ def predict(
         limit: Read only the first N rows, for a first try.
         on_bad: What to do at a row that cannot be used: stop and report its file and line, or skip and count it.
         restart: Start again even if a result exists.
-        batch_tokens: How many tokens go through the model at once.
+        tokens_per_batch: How many tokens go through the model at once.
         device: Where to compute, such as cpu or cuda.
         dtype: What to compute in. bfloat16 is faster on processors that support it, and has three digits, not seven.
         json: Print answers to TEXT as JSON too, an object in each line; with --output, what was written.
@@ -97,17 +97,17 @@ def predict(
     check_output(bool(texts), output, restart, on_bad, limit)
     if restart and output == "-":
         raise InputError("--restart is for --output with a file")
-    for name, number in (("--batch-tokens", batch_tokens), ("--limit", limit)):
+    for name, number in (("--tokens-per-batch", tokens_per_batch), ("--limit", limit)):
         if number is not None and number < 1:
             raise InputError(f"{name} must be 1 or more, got {number}")
     options = read_options(task, option)
     if texts:
         given = row_of(task, texts)
         worker = load(task, model, device, dtype, options)
-        return answer_texts(worker, given, batch_tokens, json)
+        return answer_texts(worker, given, tokens_per_batch, json)
     rows = row_input.rows(columns)
     worker = load(task, model, device, dtype, options, from_file=True)
-    prediction = FilePrediction(worker, rows, on_bad, batch_tokens, limit)
+    prediction = FilePrediction(worker, rows, on_bad, tokens_per_batch, limit)
     if output == "-":
         prediction.print()
         return 0

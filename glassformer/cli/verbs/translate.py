@@ -29,7 +29,7 @@ def translate(
     *,
     input: Annotated[str, arg(metavar="FILE")] = "",
     encoding: Annotated[str | None, arg(metavar="NAME")] = None,
-    beams: Annotated[int, arg(metavar="N")] = 1,
+    num_beams: Annotated[int, arg(metavar="N", aliases=["--beams"])] = 1,
     max_new_tokens: Annotated[int | None, arg(metavar="N")] = None,
     truncation: bool = False,
     page: Annotated[Path | None, arg(metavar="FILE.html")] = None,
@@ -42,7 +42,7 @@ def translate(
     Every input line gives one output line. For columns of tables there is `glass predict translation`.
 
     examples:
-      glass translate ./de-en "Ein Hund schläft." --beams 5
+      glass translate ./de-en "Ein Hund schläft." --num-beams 5
       glass translate ./de-en "Ein Hund schläft." --page look.html --picture look.svg
       glass translate ./de-en "Ein Hund schläft." --picture heads.png --heads cross
       glass translate ./de-en --input lines.de > lines.en
@@ -53,7 +53,7 @@ def translate(
         texts: What to translate; put -- before one that starts with a dash. None: the lines of standard input.
         input: A file whose lines to translate, also compressed (.gz); - is standard input.
         encoding: What the file is written in, such as gbk or utf-16; UTF-8 if not given.
-        beams: How many beams to search; 1 is greedy search.
+        num_beams: How many beams to search; 1 is greedy search.
         max_new_tokens: How many tokens a translation may have.
         truncation: Cut texts that are longer than the model, which are refused otherwise.
         page: Write a page with all attentions of each text, of the first 20 if there are more.
@@ -67,7 +67,7 @@ def translate(
     rows = rows_of(texts, input, encoding)
     settings: dict[str, Any] = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
     settings["split_special_tokens"] = not texts  # a file may come from anyone
-    task = Translation.from_pretrained(model, num_beams=beams, truncation=truncation, **settings)
+    task = Translation.from_pretrained(model, num_beams=num_beams, truncation=truncation, **settings)
     found: list[dict[str, Any]] = []
     counts, aligned, count = dict.fromkeys(NOTES, 0), [], 0
     new_words: dict[str, None] = {}

@@ -125,26 +125,38 @@ def objective_means(objectives: Mapping[str, Sequence[float]]) -> dict[str, floa
 
 
 class Bar:
-    """Progress as a bar, with lines above it."""
+    """Progress as a bar with its times, what the last step did below it, and lines above it."""
 
     def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.console import Console, Group
+        from rich.live import Live
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.text import Text
 
-        left = (TimeRemainingColumn(), TextColumn("left"))
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps,"), *left)
-        self.bar = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
-        self.bar.start()
+        times = (TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"))
+        columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps,"), *times)
+        self.bar, self.status = Progress(*columns), Text()
         self.bar_id = self.bar.add_task("training", total=total)
+        console = Console(stderr=True, highlight=False)
+        self.live = Live(Group(self.bar, self.status), console=console, transient=True)
+        self.live.start()
 
     def update(self, step: int, text: str) -> None:
-        self.bar.update(self.bar_id, completed=step, description=text)
+        self.bar.update(self.bar_id, completed=step)
+        self.status.plain = text
 
     def show(self, text: str) -> None:
-        self.bar.console.print(text, markup=False)
+        self.live.console.print(text, markup=False)
 
     def close(self) -> None:
-        self.bar.stop()
+        self.live.stop()
 
 
 def open_events(folder: Path, first: int) -> Any:
