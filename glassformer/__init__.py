@@ -41,7 +41,8 @@ _HOMES = {  # the classes of the registry come on top
     "models.base.parameters": "count_parameters freeze",
     "models.lora": "LoraConfig add_lora merge_lora unmerge_lora load_lora",
     "models.base.outputs": """ModelOutput BaseModelOutput BaseModelOutputWithPastAndCrossAttentions
-        BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput AlbertForPreTrainingOutput MaskedLMOutput
+        BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput AlbertForPreTrainingOutput
+        ElectraForPreTrainingOutput MaskedLMOutput
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput
         SequenceClassifierOutputWithPast MultipleChoiceModelOutput TokenClassifierOutput
         QuestionAnsweringModelOutput Seq2SeqLMOutput""",
@@ -52,6 +53,9 @@ _HOMES = {  # the classes of the registry come on top
         BertPreTrainingHeads""",
     "models.albert": "AlbertPreTrainedModel",
     "models.albert_heads": "AlbertMLMHead AlbertSOPHead",
+    "models.electra": "ElectraPreTrainedModel",
+    "models.electra_heads": """ElectraDiscriminatorPredictions ElectraGeneratorPredictions
+        ElectraClassificationHead""",
     "models.roberta": "RobertaPreTrainedModel RobertaEmbeddings",
     "models.roberta_heads": "RobertaLMHead RobertaClassificationHead",
     "models.gpt2": "GPT2PreTrainedModel",
@@ -75,6 +79,7 @@ _HOMES = {  # the classes of the registry come on top
     "tasks.language_modeling.fill_mask": "FillMask",
     "tasks.language_modeling.masked_language_modeling": "MaskedLanguageModeling",
     "tasks.language_modeling.pre_training": "PreTraining",
+    "tasks.language_modeling.replaced_token_detection": "ReplacedTokenDetection",
     "tasks.feature_extraction": "FeatureExtraction",
     "tasks.generation.text_generation": "TextGeneration",
     "tasks.generation.translation": "Translation",

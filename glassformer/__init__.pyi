@@ -76,6 +76,7 @@ from .models.base.outputs import (
 )
 from .models.base.outputs import BertForPreTrainingOutput as BertForPreTrainingOutput
 from .models.base.outputs import CausalLMOutputWithCrossAttentions as CausalLMOutputWithCrossAttentions
+from .models.base.outputs import ElectraForPreTrainingOutput as ElectraForPreTrainingOutput
 from .models.base.outputs import MaskedLMOutput as MaskedLMOutput
 from .models.base.outputs import ModelOutput as ModelOutput
 from .models.base.outputs import MultipleChoiceModelOutput as MultipleChoiceModelOutput
@@ -129,6 +130,19 @@ from .models.distilbert_heads import DistilBertForMultipleChoice as DistilBertFo
 from .models.distilbert_heads import DistilBertForQuestionAnswering as DistilBertForQuestionAnswering
 from .models.distilbert_heads import DistilBertForSequenceClassification as DistilBertForSequenceClassification
 from .models.distilbert_heads import DistilBertForTokenClassification as DistilBertForTokenClassification
+from .models.electra import ElectraConfig as ElectraConfig
+from .models.electra import ElectraModel as ElectraModel
+from .models.electra import ElectraPreTrainedModel as ElectraPreTrainedModel
+from .models.electra_heads import ElectraClassificationHead as ElectraClassificationHead
+from .models.electra_heads import ElectraDiscriminatorPredictions as ElectraDiscriminatorPredictions
+from .models.electra_heads import ElectraForCausalLM as ElectraForCausalLM
+from .models.electra_heads import ElectraForMaskedLM as ElectraForMaskedLM
+from .models.electra_heads import ElectraForMultipleChoice as ElectraForMultipleChoice
+from .models.electra_heads import ElectraForPreTraining as ElectraForPreTraining
+from .models.electra_heads import ElectraForQuestionAnswering as ElectraForQuestionAnswering
+from .models.electra_heads import ElectraForSequenceClassification as ElectraForSequenceClassification
+from .models.electra_heads import ElectraForTokenClassification as ElectraForTokenClassification
+from .models.electra_heads import ElectraGeneratorPredictions as ElectraGeneratorPredictions
 from .models.encoder_decoder import EncoderDecoderConfig as EncoderDecoderConfig
 from .models.encoder_decoder import EncoderDecoderModel as EncoderDecoderModel
 from .models.gpt2 import GPT2Config as GPT2Config
@@ -200,6 +214,7 @@ from .tasks.generation.translation import Translation as Translation
 from .tasks.language_modeling.fill_mask import FillMask as FillMask
 from .tasks.language_modeling.masked_language_modeling import MaskedLanguageModeling as MaskedLanguageModeling
 from .tasks.language_modeling.pre_training import PreTraining as PreTraining
+from .tasks.language_modeling.replaced_token_detection import ReplacedTokenDetection as ReplacedTokenDetection
 from .tasks.multiple_choice import MultipleChoice as MultipleChoice
 from .tasks.next_sentence import NextSentence as NextSentence
 from .tasks.pipeline import Pipeline as Pipeline

@@ -21,6 +21,7 @@ HEADS = (
     "multiple-choice",
     "next-sentence",
     "masked-lm",
+    "replaced-tokens",  # the discriminator's
     "pre-training",
     "causal-lm",
     "double-heads",  # the next word, and one of several texts
@@ -133,6 +134,22 @@ ARCHITECTURES = {
                 "token-classification": "albert_heads.AlbertForTokenClassification",
                 "question-answering": "albert_heads.AlbertForQuestionAnswering",
             },
+        ),
+        Architecture(
+            "electra",
+            config="electra.ElectraConfig",
+            classes={
+                BODY: "electra.ElectraModel",
+                "replaced-tokens": "electra_heads.ElectraForPreTraining",
+                "pre-training": "electra_heads.ElectraForPreTraining",
+                "masked-lm": "electra_heads.ElectraForMaskedLM",
+                "causal-lm": "electra_heads.ElectraForCausalLM",
+                "sequence-classification": "electra_heads.ElectraForSequenceClassification",
+                "multiple-choice": "electra_heads.ElectraForMultipleChoice",
+                "token-classification": "electra_heads.ElectraForTokenClassification",
+                "question-answering": "electra_heads.ElectraForQuestionAnswering",
+            },
+            tokenizer="BertTokenizer",
         ),
         Architecture(
             "gpt2",

@@ -21,8 +21,11 @@ def mask_tokens(
     allowed: np.ndarray,
     begins: np.ndarray | None = None,
     fraction: float = 0.15,
+    masked: float = MASKED,
+    replaced: float = REPLACED,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose `fraction` of the tokens, at least one; 80 % of them become the mask, 10 % any word, 10 % stay.
+    """Choose `fraction` of the tokens, at least one; 80 % of them become the mask, 10 % any word, 10 % stay, unless the
+    shares `masked` and `replaced` say otherwise.
 
     `allowed` marks the positions that may be chosen, so that no special token is; `words` are the ids that may replace
     one. With `begins`, which marks where words begin, whole words are chosen. Returns the ids to read, and the labels:
@@ -47,9 +50,9 @@ def mask_tokens(
     labels[chosen] = ids[chosen]
     read = ids.copy()
     chance = generator.random(len(chosen))
-    read[chosen[chance < MASKED]] = mask_id
-    replaced = chosen[(chance >= MASKED) & (chance < MASKED + REPLACED)]
-    read[replaced] = words[generator.integers(len(words), size=len(replaced))]
+    read[chosen[chance < masked]] = mask_id
+    random = chosen[(chance >= masked) & (chance < masked + replaced)]
+    read[random] = words[generator.integers(len(words), size=len(random))]
     return read, labels
 
 

@@ -33,6 +33,19 @@ def label_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits.reshape(-1, classes), labels, ignore_index=IGNORED)
 
 
+def summed_replaced_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Binary cross-entropy summed over the labels that count, 0 or 1: N and N -> a number."""
+    counted = labels != IGNORED
+    return F.binary_cross_entropy_with_logits(logits[counted].float(), labels[counted].float(), reduction="sum")
+
+
+def replaced_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean binary cross-entropy over all labels that count: N and N -> a number."""
+    check_label_range(labels, 2)
+    counted = labels != IGNORED
+    return F.binary_cross_entropy_with_logits(logits[counted], labels[counted].to(logits))
+
+
 def check_label_range(labels: Tensor, classes: int) -> None:
     """Raise for a label, of N, that is none of the classes."""
     wrong = ((labels != IGNORED) & ((labels < 0) | (labels >= classes))).nonzero()

@@ -293,6 +293,27 @@ ALBERT = Architecture(
     call={},
 )
 
-RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT]
+
+def tiny_electra(**fields: Any) -> glassformer.ElectraConfig:
+    return glassformer.ElectraConfig(**{**TINY_BERT, "embedding_size": 20, "initializer_range": 0.2, **fields})
+
+
+ELECTRA = Architecture(
+    model_type="electra",
+    body=glassformer.ElectraModel,
+    heads={
+        glassformer.ElectraForPreTraining: lambda b, t: {"labels": torch.randint(0, 2, (b, t))},
+        **{getattr(glassformer, f"Electra{head}"): labels for head, labels in ENCODER_HEADS.items()},
+    },
+    tiny=tiny_electra,
+    decoder_fields={"is_decoder": True},
+    decoder=glassformer.ElectraForCausalLM,
+    published=(glassformer.ElectraConfig(), 13_483_008),
+    reference=Transformers({"attn_implementation": "eager"}),
+    plain_scores=True,
+    call={},
+)
+
+RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA]
 
 ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, *RELATIVES_OF_BERT]

@@ -53,6 +53,10 @@ class Case:
     without: tuple[str, ...] = ()  # inputs that are left out
     every: int = 1  # the reference returns the hidden states of every second layer, ...
 
+    @property
+    def flags(self) -> dict[str, bool]:
+        return {**FLAGS, "use_cache": True} if "is_decoder" in self.fields else FLAGS
+
 
 def seeded(shape: tuple[int, ...]) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -109,6 +113,15 @@ SHARED = {"num_hidden_layers": 4, "num_hidden_groups": 2}
 CASES = [
     *cases_of("roberta", "Roberta", [head for head in HEADS if head != "ForPreTraining"], decodes=True, relative=True),
     *cases_of("albert", "Albert", [head for head in HEADS if head != "ForCausalLM"], decodes=False, relative=True),
+    *cases_of("electra", "Electra", [head for head in HEADS if head != "ForPreTraining"], decodes=True, relative=True),
+    Case("electra-discriminator", "ElectraForPreTraining", {}, {"labels": torch.randint(0, 2, (BATCH, LENGTH))}),
+    Case("electra-wide", "ElectraForMaskedLM", {"embedding_size": WIDTH}, LABELS["ForMaskedLM"]),
+    Case(
+        "electra-mean",
+        "ElectraForMultipleChoice",
+        {"summary_type": "mean", "summary_activation": "tanh"},
+        without=("attention_mask",),
+    ),
     Case("albert-shared", "AlbertForPreTraining", SHARED, LABELS["ForPreTraining"]),
     Case("albert-shared-pruned", "AlbertModel", SHARED, pruned={2: [0, 3]}),
     Case("albert-shared-heads", "AlbertModel", SHARED, {"head_mask": torch.tensor([1.0, 0.5, 0.0, 2.0])}),
@@ -147,7 +160,7 @@ def references(tmp_path_factory) -> Path:
         model.prune_heads(case.pruned)
         model.save_pretrained(root / case.name / "model")
         save_file(batch_of(case, model.config.pad_token_id), root / case.name / "batch.safetensors")
-    listed = [{"name": each.name, "kind": each.kind, "split": each.split, "flags": FLAGS} for each in CASES]
+    listed = [{"name": each.name, "kind": each.kind, "split": each.split, "flags": each.flags} for each in CASES]
     (root / "cases.json").write_text(json.dumps(listed))
     run = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("old_library_cases.py")), str(root)],
@@ -174,7 +187,7 @@ def call(model: glassformer.PreTrainedModel, case: Case, batch: dict[str, torch.
         first = {**batch, "input_ids": ids[:, : case.split], "attention_mask": mask[:, : case.split]}
         batch["past_key_values"] = model(**first, use_cache=True).past_key_values
         batch["input_ids"] = ids[:, case.split :]
-    out = model(**batch, **FLAGS)
+    out = model(**batch, **case.flags)
     out.hidden_states = out.hidden_states[:: case.every]
     return {k: v for name, value in out.items() for k, v in flatten(name, value).items()}
 
@@ -207,7 +220,10 @@ def test_outputs_equal_those_of_the_old_library(case, references):
         assert found.keys() == expected.keys()
         for name, value in found.items():
             ours, theirs = (real_part(name, each.double(), mask, case.split) for each in (value, expected[name]))
-            torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
+            near = (
+                tolerance if expected[name].dtype == torch.float64 else max(tolerance, 1e-6)
+            )  # some losses are rounded to float32
+            torch.testing.assert_close(ours, theirs, rtol=near, atol=near, msg=lambda m, n=name: f"{n}: {m}")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

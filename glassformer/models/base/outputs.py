@@ -134,6 +134,11 @@ class MaskedLMOutput(ModelOutput):
 
 
 @output
+class ElectraForPreTrainingOutput(MaskedLMOutput):
+    pass
+
+
+@output
 class CausalLMOutputWithCrossAttentions(ModelOutput):
     loss: Tensor | None = None
     logits: Tensor | None = None

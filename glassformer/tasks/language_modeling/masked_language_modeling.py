@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from ...data.document_corpus import Corpus, Piece, Pieces
-from ...data.masking import continues_word, mask_tokens, plain_words
+from ...data.masking import MASKED, REPLACED, continues_word, mask_tokens, plain_words
 from ...data.packing import split_into_blocks
 from ...errors import InputError, spelt
 from ..batch import Batch, EncodedIds, Example
@@ -62,6 +62,7 @@ class MaskedLanguageModeling(FillMask):
     trained_as = None
     columns = Columns(("text",))
     Options = MaskedLanguageModelingOptions
+    masked_share, random_share = MASKED, REPLACED  # of the chosen tokens, those that become the mask or any word
 
     # --- text to examples --------------------------------------------------------------------------------------
 
@@ -113,6 +114,8 @@ class MaskedLanguageModeling(FillMask):
             allowed=allowed & ~self.vocabulary["special"][ids],
             begins=begins,
             fraction=self.options.mask_fraction,
+            masked=self.masked_share,
+            replaced=self.random_share,
         )
         return Example(EncodedIds(inputs.tolist(), segments.tolist()), {"labels": targets.tolist(), **labels})
 
