@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -12,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...checkpoints.files import make_folder
 from ...errors import InputError, nearest, refuse_unknown, suggests
 from ...models.auto import AutoModel
 from ...models.base.pretrained_model import PreTrainedModel
@@ -25,7 +27,16 @@ from ..truncation import max_positions, smallest
 from .pooling import Dense, Pooling
 from .semantic_search import search
 from .sentence_embedding import EmbeddedText, EmbeddingTask
-from .sentence_files import read_sentence_files, write_sentence_files
+from .sentence_files import (
+    SETTINGS,
+    Route,
+    read_sentence_files,
+    write_json,
+    write_modules,
+    write_router,
+    write_sentence_files,
+    write_step,
+)
 from .similarity_measures import pairwise_similarity, similarity_matrix, similarity_name
 
 log = logging.getLogger("glassformer")
@@ -34,7 +45,10 @@ ENCODE_ARGUMENTS = (
     *("prompt_name", "prompt", "batch_size", "show_progress_bar", "convert_to_numpy", "convert_to_tensor"),
     *("normalize_embeddings", "truncate_dim", "truncation"),
 )
-QUERY, DOCUMENT = ("query",), ("document", "passage", "corpus")  # names of prompts, in order of preference
+QUERY, DOCUMENT = (
+    ("query",),
+    ("document", "passage", "corpus", "doc"),
+)  # names of prompts and routes, the first that is there
 
 
 class SentenceEncoder(nn.Module):
@@ -56,7 +70,9 @@ class SentenceEncoder(nn.Module):
         prompts: Mapping[str, str] | None = None,
         default_prompt_name: str | None = None,
         similarity_fn_name: str | None = None,
+        routes: Mapping[str, SentenceEncoder] | None = None,
     ) -> None:
+        """`routes` are encoders for kinds of texts, such as "query" and "document"; this one is their default."""
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
@@ -69,6 +85,7 @@ class SentenceEncoder(nn.Module):
         self.prompts = dict(prompts or {})
         self.default_prompt_name = default_prompt_name
         self.similarity_fn_name = similarity_name(similarity_fn_name or "cosine")
+        self.routes = nn.ModuleDict(routes or {})
 
     @classmethod
     def from_pretrained(
@@ -87,34 +104,76 @@ class SentenceEncoder(nn.Module):
         files = read_sentence_files(name_or_path, hub or {})
         if files.is_plain:
             log.warning("%s does not say how vectors are pooled; the mean over tokens is taken", name_or_path)
-        if not isinstance(tokenizer, PreTrainedTokenizer):
-            tokenizer = AutoTokenizer.from_pretrained(files.transformer if tokenizer is None else tokenizer)
-        model = AutoModel.from_pretrained(files.transformer, **model_arguments)
-        model.config.name_or_path = str(name_or_path)
-        encoder = cls(
-            model,
-            tokenizer,
-            files.steps,
-            max_seq_length=files.max_seq_length,
-            do_lower_case=files.do_lower_case,
-            prompts=files.general.get("prompts"),
-            default_prompt_name=files.general.get("default_prompt_name"),
-            similarity_fn_name=files.general.get("similarity_fn_name"),
-        )
-        encoder.steps.to(model.dtype)
-        return encoder.eval()
+        tokenizers: dict[Path, PreTrainedTokenizer] = {}
+        models: dict[Path, PreTrainedModel] = {}
+
+        def encoder_of(route: Route, routes: Mapping[str, SentenceEncoder] | None = None) -> SentenceEncoder:
+            folder = route.transformer
+            if folder not in models:
+                given = isinstance(tokenizer, PreTrainedTokenizer)
+                source = folder if tokenizer is None else tokenizer
+                tokenizers[folder] = tokenizer if given else AutoTokenizer.from_pretrained(source)
+                models[folder] = AutoModel.from_pretrained(folder, **model_arguments)
+                models[folder].config.name_or_path = str(name_or_path)
+            encoder = cls(
+                models[folder],
+                tokenizers[folder],
+                route.steps,
+                max_seq_length=route.max_seq_length,
+                do_lower_case=route.do_lower_case,
+                prompts=files.general.get("prompts"),
+                default_prompt_name=files.general.get("default_prompt_name"),
+                similarity_fn_name=files.general.get("similarity_fn_name"),
+                routes=routes,
+            )
+            encoder.steps.to(models[folder].dtype)
+            return encoder.eval()
+
+        return encoder_of(files.default, {name: encoder_of(route) for name, route in files.routes.items()})
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Write a Sentence-BERT folder that this and the original library read."""
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
-        settings = {"max_seq_length": self.max_seq_length, "do_lower_case": self.do_lower_case}
         general = {
             "prompts": self.prompts,
             "default_prompt_name": self.default_prompt_name,
             "similarity_fn_name": self.similarity_fn_name,
         }
-        write_sentence_files(folder, list(self.steps), self.model.config.hidden_size, settings, general)
+        if self.routes:
+            self.save_routes(make_folder(folder), general)
+            return
+        self.save_transformer(folder)
+        write_sentence_files(folder, list(self.steps), self.model.config.hidden_size, self.settings, general)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the model's part of the folder."""
+        return {"max_seq_length": self.max_seq_length, "do_lower_case": self.do_lower_case}
+
+    def save_transformer(self, folder: str | PathLike[str]) -> None:
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def save_routes(self, root: Path, general: Mapping[str, Any]) -> None:
+        """Write a folder that is one router: every module once, and which of them make up each route."""
+        names: dict[nn.Module, str] = {}
+        kinds: dict[str, str] = {}
+        routes: dict[str, list[str]] = {}
+        for route, encoder in self.routes.items():
+            for number, module in enumerate((encoder.model, *encoder.steps)):
+                if module in names:
+                    pass
+                elif number == 0:
+                    kind, name = "Transformer", f"{route}_0_Transformer"
+                    encoder.save_transformer(make_folder(root / name))
+                    write_json(root / name / SETTINGS, encoder.settings)
+                    names[module], kinds[name] = name, kind
+                else:
+                    kind, name = write_step(module, root, f"{route}_{number}", encoder.model.config.hidden_size)
+                    names[module], kinds[name] = name, kind
+                routes.setdefault(route, []).append(names[module])
+        default = next((name for name, encoder in self.routes.items() if list(encoder.steps) == list(self.steps)), "")
+        write_router(root, routes, kinds, default or next(iter(routes)))
+        write_modules(root, [("Router", "")], general)
 
     @property
     def device(self) -> torch.device:
@@ -219,15 +278,19 @@ class SentenceEncoder(nn.Module):
 
     def encode_query(self, sentences: str | Sequence[str], **arguments: Any) -> Any:
         """`encode` with the prompt for queries, if the model has one."""
-        return self.encode(sentences, **self.prompt_for(QUERY, arguments))
+        return self.routed(QUERY).encode(sentences, **self.prompt_for(QUERY, arguments))
 
     def encode_document(self, sentences: str | Sequence[str], **arguments: Any) -> Any:
         """`encode` with the prompt for documents, if the model has one."""
-        return self.encode(sentences, **self.prompt_for(DOCUMENT, arguments))
+        return self.routed(DOCUMENT).encode(sentences, **self.prompt_for(DOCUMENT, arguments))
 
     def stream_documents(self, texts: Iterable[Any], **arguments: Any) -> Iterator[EmbeddedText]:
         """`stream` with the prompt for documents, if the model has one."""
-        return self.stream(texts, **self.prompt_for(DOCUMENT, arguments))
+        return self.routed(DOCUMENT).stream(texts, **self.prompt_for(DOCUMENT, arguments))
+
+    def routed(self, names: Sequence[str]) -> SentenceEncoder:
+        """The encoder for a kind of texts: that of the first of these routes, or this one, which has no such route."""
+        return next((self.routes[name] for name in names if name in self.routes), self)
 
     def prompt_for(self, names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
         name = next((name for name in names if name in self.prompts), None)

@@ -1,4 +1,7 @@
-"""Sentence-BERT folders: modules.json lists the modules from text to vector, each with its own folder and settings."""
+"""Sentence-BERT folders: modules.json lists the modules from text to vector, each with its own folder and settings.
+
+A router among them has a way of its own for each kind of text, such as "query" and "document".
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from ...errors import ConfigError, DamagedFileError, WeightsError
 from .pooling import POOLINGS, Dense, Normalize, Pooling
 
 MODULES, SETTINGS, GENERAL = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
+ROUTERS = {"Router": "router_config.json", "Asym": "config.json"}  # the type of module -> its file of routes
 MODE_FLAGS = {  # one flag for each pooling mode, as in most files -> its name
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -28,68 +32,140 @@ MODE_FLAGS = {  # one flag for each pooling mode, as in most files -> its name
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+TYPE = "sentence_transformers.models.{}"  # the name of a module in files
 ACTIVATIONS = {
     kind.__name__: kind for kind in (nn.Tanh, nn.Identity, nn.ReLU, nn.GELU, nn.Sigmoid, nn.SiLU, nn.LeakyReLU)
 }
+
+
+ModulePaths = list[tuple[str, str]]  # the type and the path of each module, the model first
+
+
+@dataclass
+class Route:
+    """The way from texts of one kind to vectors."""
+
+    transformer: Path  # the folder of the model and its tokenizer
+    steps: list[nn.Module]  # the modules after it; routes share those of one path
+    max_seq_length: int | None = None
+    do_lower_case: bool = False
 
 
 @dataclass
 class SentenceFiles:
     """The content of a Sentence-BERT folder."""
 
-    transformer: Path  # the folder of the model and its tokenizer
-    steps: list[nn.Module]  # the modules after it
-    max_seq_length: int | None = None
-    do_lower_case: bool = False
+    default: Route
+    routes: dict[str, Route] = field(default_factory=dict)  # by kind of text, if there are several
     general: dict[str, Any] = field(default_factory=dict)  # prompts, the similarity measure
     is_plain: bool = False  # a checkpoint without pooling settings
 
 
 def read_sentence_files(name_or_path: str | PathLike[str], hub: Mapping[str, Any]) -> SentenceFiles:
     """Read a folder or hub name; a plain checkpoint, without modules.json, is pooled by the mean."""
-    settings_files = (MODULES, SETTINGS, GENERAL)
+    settings_files = (MODULES, SETTINGS, GENERAL, *ROUTERS.values())
     folder = find_folder(name_or_path, files=(*settings_files, *CONFIG_FILES[0]), **hub)
-    modules = read_modules(folder)
-    if modules is None:
+    if not (folder / MODULES).is_file():
         folder = find_folder(name_or_path, files=(*TOKENIZER_FILES, *MODEL_FILES), **hub)
-        return SentenceFiles(folder, [Pooling("mean")], is_plain=True)
+        return SentenceFiles(Route(folder, [Pooling("mean")]), is_plain=True)
+    modules = read_modules(folder)
+    routers = [path for kind, path in modules if kind in ROUTERS]
+    if routers:  # files of the router before those of its modules
+        folder = find_folder(
+            name_or_path, files=tuple(f"{path}/{each}" for path in routers for each in ROUTERS.values()), **hub
+        )
+    paths, default = read_routes(modules, folder)
     needed: list[str | tuple[str, ...]] = [*settings_files]
-    for kind, path in modules:
-        prefix = f"{path}/" if path else ""
+    for kind, path in dict.fromkeys(each for way in paths.values() for each in way):
         names = (SETTINGS, *TOKENIZER_FILES) if kind == "Transformer" else CONFIG_FILES[0]
-        needed += [prefix + name for name in names]
+        needed += [inside(path, name) for name in names]
         if kind in ("Transformer", "Dense"):
-            needed.append(tuple(prefix + name for name in WEIGHT_FILES[0]))
+            needed.append(tuple(inside(path, name) for name in WEIGHT_FILES[0]))
     folder = find_folder(name_or_path, files=tuple(needed), **hub)
-    transformer = folder / modules[0][1]
-    settings = read_json(transformer / SETTINGS, SETTINGS) if (transformer / SETTINGS).is_file() else {}
+    steps = {path: read_step(kind, folder / path) for way in paths.values() for kind, path in way[1:]}
+    routes = {name: read_route(folder, way, steps) for name, way in paths.items()}
     return SentenceFiles(
-        transformer,
-        [read_step(kind, folder / path) for kind, path in modules[1:]],
-        max_seq_length=settings.get("max_seq_length"),
-        do_lower_case=bool(settings.get("do_lower_case", False)),
+        routes[default],
+        routes if len(routes) > 1 else {},
         general=read_json(folder / GENERAL, GENERAL) if (folder / GENERAL).is_file() else {},
     )
 
 
-def read_modules(folder: Path) -> list[tuple[str, str]] | None:
-    """The type and path of every module, the model first; None if the folder has no modules.json."""
+def inside(folder: str, name: str) -> str:
+    """The path of a file in a folder of the repository, whose own path is ""."""
+    return f"{folder}/{name}" if folder else name
+
+
+def read_route(folder: Path, way: ModulePaths, steps: Mapping[str, nn.Module]) -> Route:
+    transformer = folder / way[0][1]
+    settings = read_json(transformer / SETTINGS, SETTINGS) if (transformer / SETTINGS).is_file() else {}
+    return Route(
+        transformer,
+        [steps[path] for _, path in way[1:]],
+        max_seq_length=settings.get("max_seq_length"),
+        do_lower_case=bool(settings.get("do_lower_case", False)),
+    )
+
+
+def read_modules(folder: Path) -> ModulePaths:
+    """The type and path of every module that modules.json lists."""
     path = folder / MODULES
-    if not path.is_file():
-        return None
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
         modules = [(str(each["type"]).rpartition(".")[2], str(each["path"])) for each in entries]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise DamagedFileError(f"{path} must hold a list of steps, each with a type and a path") from None
-    if not modules or modules[0][0] != "Transformer":
-        first = modules[0][0] if modules else "nothing"
-        raise ConfigError(f"{path} must begin with a Transformer, it begins with {first}")
     for _, each in modules:
-        is_named_inside = not Path(each).is_absolute() and ".." not in Path(each).parts and "\0" not in each
-        if not is_named_inside or not is_inside(folder / each, folder, path):
-            raise ConfigError(f"{path} names {each!r}, which is outside the folder")
+        check_named_inside(each, folder, path)
     return modules
+
+
+def check_named_inside(name: str, folder: Path, path: Path) -> None:
+    """Raise for a name in a file that leads out of its folder."""
+    is_plain = not Path(name).is_absolute() and ".." not in Path(name).parts and "\0" not in name
+    if not is_plain or not is_inside(folder / name, folder, path):
+        raise ConfigError(f"{path} names {name!r}, which is outside the folder")
+
+
+def read_routes(modules: ModulePaths, folder: Path) -> tuple[dict[str, ModulePaths], str]:
+    """Every way from text to vector, by the kind of text, and the name of the default one; "" is the only one."""
+    ways, default = {"": []}, ""
+    for kind, path in modules:
+        if kind not in ROUTERS:
+            ways = {name: [*way, (kind, path)] for name, way in ways.items()}
+            continue
+        if len(ways) > 1:
+            raise ConfigError(f"{folder / MODULES} lists two routers, and one is supported")
+        routes, default = read_router(folder / path, path)
+        ways = {name: [*ways[""], *way] for name, way in routes.items()}
+    for way in ways.values():
+        if not way or way[0][0] != "Transformer":
+            first = way[0][0] if way else "nothing"
+            raise ConfigError(f"{folder / MODULES} must begin with a Transformer, it begins with {first}")
+    return ways, default
+
+
+def read_router(folder: Path, before: str) -> tuple[dict[str, ModulePaths], str]:
+    """The modules of every route of a router, and the name of its default route."""
+    path = next((folder / name for name in ROUTERS.values() if (folder / name).is_file()), None)
+    if path is None:
+        raise ConfigError(f"{folder} holds no {' or '.join(ROUTERS.values())}, which lists the routes")
+    config = read_json(path)
+    try:
+        types = {str(name): str(kind).rpartition(".")[2] for name, kind in config["types"].items()}
+        routes = {
+            str(route): [(types[name], inside(before, name)) for name in names]
+            for route, names in config["structure"].items()
+        }
+        parameters = dict(config.get("parameters") or {})
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ConfigError(f"{path} must map every route to its modules, and every module to its type") from None
+    if not routes:
+        raise ConfigError(f"{path} lists no routes")
+    for name in types:
+        check_named_inside(name, folder, path)
+    default = parameters.get("default_route")
+    return routes, default if default in routes else next(iter(routes))
 
 
 def read_step(kind: str, folder: Path) -> nn.Module:
@@ -107,7 +183,9 @@ def read_step(kind: str, folder: Path) -> nn.Module:
         return Normalize()
     if kind == "Dense":
         return read_dense(config, folder)
-    raise ConfigError(f"{folder}: the step {kind} is not supported; supported are Pooling, Dense and Normalize")
+    raise ConfigError(
+        f"{folder}: the step {kind} is not supported; supported are Pooling, Dense, Normalize, and one router"
+    )
 
 
 def read_pooling(config: dict[str, Any], folder: Path) -> Pooling:
@@ -153,20 +231,42 @@ def write_sentence_files(
 ) -> None:
     """Write all files but those of the model, of this width, and its tokenizer; old and new readers understand them."""
     root = make_folder(folder)
-    modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
-    for number, step in enumerate(steps, start=1):
-        kind = type(step).__name__
-        subfolder = make_folder(root / f"{number}_{kind}")
-        entry = {"idx": number, "name": str(number), "path": subfolder.name}
-        modules.append({**entry, "type": f"sentence_transformers.models.{kind}"})
-        if isinstance(step, Pooling):
-            write_json(subfolder / "config.json", pooling_settings(step, width))
-        elif isinstance(step, Dense):
-            write_json(subfolder / "config.json", step.settings())
-            write_weights(subfolder, step.state_dict())
-    write_json(root / MODULES, modules)
+    modules = [("Transformer", ""), *(write_step(step, root, str(i), width) for i, step in enumerate(steps, start=1))]
+    write_modules(root, modules, general)
     write_json(root / SETTINGS, settings)
+
+
+def write_modules(root: Path, modules: ModulePaths, general: Mapping[str, Any]) -> None:
+    """Write modules.json, and what concerns the model as a whole."""
+    entries = [
+        {"idx": i, "name": str(i), "path": path, "type": TYPE.format(kind)} for i, (kind, path) in enumerate(modules)
+    ]
+    write_json(root / MODULES, entries)
     write_json(root / GENERAL, general)
+
+
+def write_step(step: nn.Module, root: Path, name: str, width: int) -> tuple[str, str]:
+    """Write one module after the model into a folder of its own; its type and path."""
+    kind = type(step).__name__
+    subfolder = make_folder(root / f"{name}_{kind}")
+    if isinstance(step, Pooling):
+        write_json(subfolder / "config.json", pooling_settings(step, width))
+    elif isinstance(step, Dense):
+        write_json(subfolder / "config.json", step.settings())
+        write_weights(subfolder, step.state_dict())
+    return kind, subfolder.name
+
+
+def write_router(root: Path, routes: Mapping[str, Sequence[str]], kinds: Mapping[str, str], default: str) -> None:
+    """Write the file that lists the modules of every route, of these kinds."""
+    write_json(
+        root / ROUTERS["Router"],
+        {
+            "types": {name: TYPE.format(kind) for name, kind in kinds.items()},
+            "structure": {route: list(names) for route, names in routes.items()},
+            "parameters": {"default_route": default, "allow_empty_key": True, "route_mappings": {}},
+        },
+    )
 
 
 def pooling_settings(pooling: Pooling, width: int) -> dict[str, Any]:

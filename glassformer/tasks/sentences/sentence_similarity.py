@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...errors import InputError, spelt
 from ...models.base.pretrained_model import PreTrainedModel
 from ...nn.contrastive_loss import ranking_loss, same_texts, summed_cosine_loss, triplet_loss
 from ...text.base.encoding_options import check_choice
 from ...text.base.text_inputs import describe
+from ...text.encoding import EncodedRow as Encoded
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example, examples_per_row
 from ..inputs import Columns, Row
@@ -22,7 +23,7 @@ from ..metrics import correlation
 from ..objectives import LOSS
 from ..text_classification import numbers
 from .sentence_embedding import EmbeddingOptions, EmbeddingTask
-from .sentence_encoder import SentenceEncoder
+from .sentence_encoder import DOCUMENT, QUERY, SentenceEncoder
 from .similarity_measures import similarity_matrix, similarity_name
 
 ALIASES = {"source_sentence": "text", "sentences": "text_pair"}  # the column names of the hosted inference API
@@ -111,9 +112,36 @@ class SentenceSimilarity(EmbeddingTask):
     def encode_all(self, rows: Sequence[Row]) -> list[list[Example]]:
         return [self.encode(row) for row in rows]  # a row has several texts, and not one as in EmbeddingTask
 
+    def encode_both(self, text: str, others: list[str]) -> list[Encoded]:
+        """A text and those that it is compared with, as the inputs of the encoder for each side."""
+        if not self.encoder.routes:
+            return self.encode_prompted([text, *others])
+        sides = ((QUERY, [text]), (DOCUMENT, others))
+        tasks = [(EmbeddingTask(self.encoder.routed(names), **self.side_options), texts) for names, texts in sides]
+        return [encoded for task, texts in tasks for encoded in task.encode_prompted(texts)]
+
+    @property
+    def side_options(self) -> dict[str, Any]:
+        return {field.name: getattr(self.options, field.name) for field in fields(EmbeddingOptions)}
+
+    def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Each text through the encoder for its side, where there are two."""
+        if not model.routes:
+            return super().outputs(model, batch)
+        is_query = torch.tensor([example.window == 0 for example in batch.examples])
+        vectors: Tensor | None = None
+        for names, chosen in ((QUERY, is_query), (DOCUMENT, ~is_query)):
+            rows = chosen.nonzero().squeeze(1).to(model.device)
+            if len(rows):
+                inputs = {name: value[rows] for name, value in batch.inputs.items()}
+                out = model.routed(names)(**inputs, prompt_length=self.prompt_length)
+                vectors = out.new_zeros(len(is_query), out.shape[1]) if vectors is None else vectors
+                vectors = vectors.index_copy(0, rows, out)
+        return vectors
+
     def encode(self, row: Row) -> list[Example]:
         """One example for each text."""
-        encoded = self.encode_prompted([row["text"], *others(row)])
+        encoded = self.encode_both(row["text"], others(row))
         examples = [Example(each, window=i) for i, each in enumerate(encoded)]
         if row.get("score") is not None:
             for example, score in zip(examples, [0.0, *self.scores(row)], strict=True):
@@ -141,7 +169,9 @@ class SentenceSimilarity(EmbeddingTask):
             raise InputError(f"negative must be a text or a list of texts, got {describe(negative)}")
         if self.options.objective == "triplet" and len(texts) != 3:
             raise InputError(f"a triplet is text, text_pair and one negative; the row has {len(texts) - 2} negatives")
-        return [Example(each, {"contrast": i}, window=i) for i, each in enumerate(self.encode_prompted(texts))]
+        return [
+            Example(each, {"contrast": i}, window=i) for i, each in enumerate(self.encode_both(texts[0], texts[1:]))
+        ]
 
     def scores(self, row: Row) -> list[float]:
         """A row's scores as the cosines that are trained."""
