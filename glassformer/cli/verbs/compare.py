@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -14,11 +14,16 @@ from ...errors import InputError
 from ..output.terminal import print_json, print_table
 from .train import STOPPED, options_as_fields
 
+if TYPE_CHECKING:
+    from ...train.recipes.recipe import Recipe
+    from ...train.recipes.suite import Suite
+    from ...train.reporting.compare_suite import SuiteComparison
+
 OWN_OPTIONS = ("set", "vary", "seeds", "output-dir", "json", "help")
 
 
 def compare(
-    recipes: Positional[Annotated[tuple[str, ...], arg(metavar="RECIPE.toml")]],
+    recipes: Positional[Annotated[tuple[str, ...], arg(metavar="RECIPE.toml|FOLDER")]],
     /,
     *,
     seeds: Annotated[tuple[int, ...], arg(metavar="N")] = (0, 1, 2),
@@ -32,13 +37,17 @@ def compare(
     Every field of a recipe is an option, for all recipes at once: --model, --max-steps, --data.limit, ... The same
     numbers are written to comparison.json, and with plots to comparison.html.
 
+    A folder is a suite: recipes of several tasks, of whose scores the average is reported. Its suite.toml names the
+    metrics that count, as in recipes/glue.
+
     examples:
       glass compare recipes/sst2.toml recipes/sst2-scratch.toml --seeds 0 1 2 --output-dir runs/sst2
       glass compare recipes/shapes.toml --vary config.num_hidden_layers=1,2 --vary config.num_attention_heads=1,4,8
       glass compare recipes/bottleneck.toml recipes/shapes.toml --vary bottleneck:config.attention=without,bahdanau
+      glass compare recipes/glue --model ./all-MiniLM-L6-v2 --vary from_scratch=false,true
 
     Args:
-        recipes: TOML files; each is called by its name without the ending. The first is the baseline.
+        recipes: TOML files; each is called by its name without the ending. The first is the baseline. Or one folder.
         seeds: Each recipe is run once with every one of these.
         output_dir: Where the runs are kept. Finished ones are not run again.
         vary: Run every recipe with each of these values; of several such fields, with each combination. NAME:FIELD=A,B
@@ -52,7 +61,11 @@ def compare(
     from ...train.recipes.recipe_text import read_recipe
     from ...train.reporting.compare_runs import Stopped, write_comparison
     from ...train.reporting.compare_runs import compare as compare_runs
+    from ...train.reporting.compare_suite import compare_suite, write_suite
 
+    suite = suite_of(recipes, vary)
+    if suite is not None:
+        recipes = tuple(map(str, suite.recipes))
     names = [Path(each).stem for each in recipes]
     if len({*names}) < len(names):
         raise InputError(f"recipes are distinguished by their file names, got {', '.join(names)}")
@@ -60,25 +73,43 @@ def compare(
         raise InputError(f"every seed is used once, got {', '.join(map(str, seeds))}")
     if any(re.split("[.:]", given.partition("=")[0])[-1] == "seed" for given in (*set, *vary)):
         raise InputError("every recipe is run once with each of --seeds; give these, and no seed")
-    read = {}
+    read: dict[tuple[str, str], Recipe] = {}  # by recipe and variant
     for name, path in zip(names, recipes, strict=True):
         for variant in variants(fields_to_vary(name, vary, names)):
             values = read_recipe(Path(path))
             set_fields(values, [*set, *variant, f"output_dir={output_dir}"])
-            read[", ".join([name, *map(short_setting, variant)])] = make_recipe(values, path)
+            read[name, ", ".join(map(short_setting, variant))] = make_recipe(values, path)
+    folder = Path(output_dir)
     try:
-        comparison = compare_runs(read, seeds, Path(output_dir))
+        if suite is not None:
+            found = compare_suite(suite, read, seeds, folder)
+        else:
+            comparison = compare_runs({", ".join(filter(None, key)): each for key, each in read.items()}, seeds, folder)
     except Stopped as stop:
         print(f"stopped by {stop}; the same command continues")
         return STOPPED.get(str(stop), 1)
     if not is_main_process():
         return 0
-    write_comparison(comparison, Path(output_dir))
-    if json:
-        print_json(comparison.to_dict())
+    if suite is not None:
+        write_suite(found, folder)
+        print_json(found.to_dict()) if json else show_suite(found, folder)
     else:
-        show(comparison, Path(output_dir))
+        write_comparison(comparison, folder)
+        print_json(comparison.to_dict()) if json else show(comparison, folder)
     return 0
+
+
+def suite_of(given: Sequence[str], vary: Sequence[str]) -> Suite | None:
+    """The suite in a folder; None if files are given."""
+    from ...train.recipes.suite import read_suite
+
+    if not any(Path(each).is_dir() for each in given):
+        return None
+    if len(given) > 1:
+        raise InputError(f"a folder of recipes is compared alone, with --vary for its variants; got {', '.join(given)}")
+    if any(":" in setting.partition("=")[0] for setting in vary):
+        raise InputError("every recipe of a folder has the same variants, so that averages can be compared; got NAME:")
+    return read_suite(Path(given[0]))
 
 
 def fields_to_vary(recipe: str, vary: Sequence[str], recipes: Sequence[str]) -> list[str]:
@@ -151,9 +182,23 @@ def show(comparison, folder: Path) -> None:
         header = (*comparison.headings, *lengths)
         print_table(header, length_rows(comparison, main), right=range(0 if is_varied else 1, len(header)))
         print()
-    seeds = ", ".join(map(str, comparison.seeds))
-    summary = f"seeds {seeds}; mean ± standard deviation" if len(comparison.seeds) > 1 else f"seed {seeds} alone"
-    print(f"{summary}; plots are in {folder / 'comparison.html'}")
+    print(closing_line(comparison.seeds, folder))
+
+
+def closing_line(seeds: Sequence[int], folder: Path) -> str:
+    listed = ", ".join(map(str, seeds))
+    summary = f"seeds {listed}; mean ± standard deviation" if len(seeds) > 1 else f"seed {listed} alone"
+    return f"{summary}; plots are in {folder / 'comparison.html'}"
+
+
+def show_suite(comparison: SuiteComparison, folder: Path) -> None:
+    from ...train.reporting.run_log import duration
+    from ...train.reporting.suite_page import score_header, score_rows
+
+    header = score_header(comparison)
+    times = (duration(comparison.cost(variant, "seconds")) for variant in comparison.variants)
+    print_table(header, [*score_rows(comparison), ("time of a seed", "", *times)], right=range(2, len(header)))
+    print(closing_line(comparison.seeds, folder))
 
 
 def prepare(arguments: Sequence[str]) -> list[str]:

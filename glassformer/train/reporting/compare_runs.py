@@ -86,6 +86,14 @@ class Outcome:
     def costs(self) -> dict[str, Spread]:
         return {name: Spread(tuple(run.result[name] for run in self.runs)) for name in COSTS}
 
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "metrics": {name: spread.to_dict() for name, spread in self.metrics.items()},
+            "costs": {name: spread.to_dict() for name, spread in self.costs.items()},
+            "runs": [{"seed": run.seed, "folder": str(run.folder), **run.result} for run in self.runs],
+        }
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -147,11 +155,8 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         listed = [
             {
-                "name": outcome.name,
-                "metrics": {name: spread.to_dict() for name, spread in outcome.metrics.items()},
+                **outcome.to_dict(),
                 "difference": {name: self.difference(outcome, name).to_dict() for name in self.metrics},
-                "costs": {name: spread.to_dict() for name, spread in outcome.costs.items()},
-                "runs": [{"seed": run.seed, "folder": str(run.folder), **run.result} for run in outcome.runs],
             }
             for outcome in self.outcomes
         ]
@@ -234,5 +239,9 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
     """Write comparison.json and comparison.html."""
     from .run_comparison_page import comparison_page
 
-    write_atomically(folder / "comparison.json", json.dumps(comparison.to_dict(), indent=2) + "\n")
-    write_atomically(folder / "comparison.html", comparison_page(comparison))
+    write_files(folder, comparison.to_dict(), comparison_page(comparison))
+
+
+def write_files(folder: Path, values: dict[str, Any], page: str) -> None:
+    write_atomically(folder / "comparison.json", json.dumps(values, indent=2) + "\n")
+    write_atomically(folder / "comparison.html", page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 
 from .compare_runs import LENGTH_METRIC, Comparison, Spread
 from .run_log import duration, format_value
@@ -16,7 +17,7 @@ def comparison_page(comparison: Comparison) -> str:
     """The page: means as a table and as bars, the differences from the first recipe, and a curve for each run."""
     outcomes = comparison.outcomes
     first = html.escape(comparison.label(outcomes[0]))
-    parts = [f"<p>{describe_seeds(comparison)}</p>", results(comparison)]
+    parts = [f"<p>{describe_seeds(comparison.seeds)}</p>", results(comparison)]
     parts.append(f"<h2>{html.escape(comparison.main_metric.replace('_', ' '))}</h2>\n{bars(comparison)}")
     if len(outcomes) > 1:
         parts.append(f"<h2>difference to {first}, seed by seed</h2>\n{differences(comparison)}")
@@ -37,11 +38,11 @@ def title(comparison: Comparison) -> str:
     return " against ".join(names) if len(names) < 4 else f"{len(names)} recipes, from {names[0]} to {names[-1]}"
 
 
-def describe_seeds(comparison: Comparison) -> str:
-    if len(comparison.seeds) == 1:
-        return f"Seed {comparison.seeds[0]} alone: how much of a difference is due to chance is unknown."
-    seeds = ", ".join(map(str, comparison.seeds))
-    return f"Seeds {seeds}. The number after ± is the standard deviation between them."
+def describe_seeds(seeds: Sequence[int]) -> str:
+    if len(seeds) == 1:
+        return f"Seed {seeds[0]} alone: how much of a difference is due to chance is unknown."
+    listed = ", ".join(map(str, seeds))
+    return f"Seeds {listed}. The number after ± is the standard deviation between them."
 
 
 def learning_curves(comparison: Comparison) -> list[str]:
