@@ -229,9 +229,15 @@ from .tasks.task import Task as Task
 from .tasks.text_classification import TextClassification as TextClassification
 from .tasks.token_classification import TokenClassification as TokenClassification
 from .tasks.zero_shot_classification import ZeroShotClassification as ZeroShotClassification
+from .text.albert_tokenizer import AlbertTokenizer as AlbertTokenizer
+from .text.albert_tokenizer import AlbertTokenizerFast as AlbertTokenizerFast
 from .text.auto_tokenizer import AutoTokenizer as AutoTokenizer
 from .text.bert_tokenizer import BertTokenizer as BertTokenizer
 from .text.bert_tokenizer import BertTokenizerFast as BertTokenizerFast
+from .text.camembert_tokenizer import CamembertTokenizer as CamembertTokenizer
+from .text.camembert_tokenizer import CamembertTokenizerFast as CamembertTokenizerFast
+from .text.deberta_v2_tokenizer import DebertaV2Tokenizer as DebertaV2Tokenizer
+from .text.deberta_v2_tokenizer import DebertaV2TokenizerFast as DebertaV2TokenizerFast
 from .text.distilbert_tokenizer import DistilBertTokenizer as DistilBertTokenizer
 from .text.distilbert_tokenizer import DistilBertTokenizerFast as DistilBertTokenizerFast
 from .text.encoding import BatchEncoding as BatchEncoding
@@ -246,6 +252,8 @@ from .text.training.new_tokenizer import train_tokenizer as train_tokenizer
 from .text.training.vocabulary_training import train_vocabulary as train_vocabulary
 from .text.wordpiece.wordpiece import BasicTokenizer as BasicTokenizer
 from .text.wordpiece.wordpiece import WordpieceTokenizer as WordpieceTokenizer
+from .text.xlm_roberta_tokenizer import XLMRobertaTokenizer as XLMRobertaTokenizer
+from .text.xlm_roberta_tokenizer import XLMRobertaTokenizerFast as XLMRobertaTokenizerFast
 from .train.distill import DistillSettings as DistillSettings
 from .train.evaluation import evaluate as evaluate
 from .train.evaluation_report import EvaluationReport as EvaluationReport

@@ -92,6 +92,13 @@ class JsonFields:
         """An object inside of this one; empty where the file has none."""
         return JsonFields(self.read(name, is_table, {}), self._file, self._error, f"{self._prefix}{name}.")
 
+    def items(self, name: str) -> list[JsonFields]:
+        """The objects of a list inside of this one."""
+        listed = self.read(name, is_list, ())
+        numbered = {f"{name}.{number}": each for number, each in enumerate(listed)}
+        inner = JsonFields(numbered, self._file, self._error, self._prefix)
+        return [inner.section(number) for number in numbered]
+
 
 def json_text(value: Any) -> str:
     """The text of a JSON file: readable, and in UTF-8 also where a string holds half of a character."""

@@ -107,6 +107,7 @@ ARCHITECTURES = {
                 "token-classification": "xlm_roberta.XLMRobertaForTokenClassification",
                 "question-answering": "xlm_roberta.XLMRobertaForQuestionAnswering",
             },
+            tokenizer="XLMRobertaTokenizer",
         ),
         Architecture(
             "camembert",
@@ -121,6 +122,7 @@ ARCHITECTURES = {
                 "token-classification": "camembert.CamembertForTokenClassification",
                 "question-answering": "camembert.CamembertForQuestionAnswering",
             },
+            tokenizer="CamembertTokenizer",
         ),
         Architecture(
             "albert",
@@ -213,11 +215,15 @@ ARCHITECTURES = {
 
 # Tokenizers by the name that files give them, with or without "Fast"; modules are those of `glassformer.text`.
 TOKENIZERS = {
+    "AlbertTokenizer": "albert_tokenizer.AlbertTokenizer",
     "BertTokenizer": "bert_tokenizer.BertTokenizer",
+    "CamembertTokenizer": "camembert_tokenizer.CamembertTokenizer",
+    "DebertaV2Tokenizer": "deberta_v2_tokenizer.DebertaV2Tokenizer",
     "DistilBertTokenizer": "distilbert_tokenizer.DistilBertTokenizer",
     "GPT2Tokenizer": "gpt2_tokenizer.GPT2Tokenizer",
     "OpenAIGPTTokenizer": "openai_gpt_tokenizer.OpenAIGPTTokenizer",
     "RobertaTokenizer": "roberta_tokenizer.RobertaTokenizer",
+    "XLMRobertaTokenizer": "xlm_roberta_tokenizer.XLMRobertaTokenizer",
 }
 
 

@@ -15,12 +15,24 @@ from .bpe.bpe_tokenizer import BpeTokenizer
 from .gpt2_tokenizer import GPT2Tokenizer
 from .openai_gpt_tokenizer import OpenAIGPTTokenizer
 from .roberta_tokenizer import RobertaTokenizer
+from .sentencepiece.sentencepiece_files import MODEL_FILES
 from .tokenizer import PreTrainedTokenizer
 
 CLASSES: dict[str, type[PreTrainedTokenizer]] = {
     name + suffix: import_class(f"text.{path}") for name, path in TOKENIZERS.items() for suffix in ("", "Fast")
 }
-MODEL_TYPES = {each.model_type: CLASSES[each.tokenizer] for each in ARCHITECTURES.values() if each.tokenizer}
+# Tokenizers of models that are not in the registry, where the files alone do not decide it.
+TOKENIZER_OF = {
+    "albert": "AlbertTokenizer",
+    "deberta-v2": "DebertaV2Tokenizer",
+    "nystromformer": "AlbertTokenizer",
+    "xlm-roberta-xl": "XLMRobertaTokenizer",
+    "xmod": "XLMRobertaTokenizer",
+    "yoso": "AlbertTokenizer",
+}
+MODEL_TYPES = {model_type: CLASSES[name] for model_type, name in TOKENIZER_OF.items()} | {
+    each.model_type: CLASSES[each.tokenizer] for each in ARCHITECTURES.values() if each.tokenizer
+}
 # Models whose tokenizers read files like ours, but give other ids: the class that each needs. Those that need none of
 # the classes here, nor their files, are refused by their files.
 OTHER_CLASSES = {
@@ -77,7 +89,7 @@ class AutoTokenizer:
         owner = "AutoTokenizer.from_pretrained"
         settings["token"] = resolve_ignored_arguments(settings, owner, settings.get("token"), IGNORED_BY_TOKENIZERS)
         hub = {name: settings[name] for name in HUB if name in settings}
-        names = {name for kind in set(CLASSES.values()) for name in kind.vocab_files_names.values()}
+        names = {name for kind in set(CLASSES.values()) for name in kind.vocab_files_names.values()} | {*MODEL_FILES}
         path = find(
             pretrained_model_name_or_path, (*sorted(names), ENGINE, CONFIG, SPECIAL, ADDED, "config.json"), **hub
         )
@@ -112,6 +124,12 @@ def class_of(path: Path) -> type[PreTrainedTokenizer]:
         if (path / ENGINE).is_file():
             named = read_fields(path / ENGINE).section("model").read("type", is_string)
             raise TokenizerError(f"{path / ENGINE} is a {named} tokenizer, not supported yet{known}")
+        models = [name for name in MODEL_FILES if (path / name).is_file()]
+        if models:
+            raise TokenizerError(
+                f"{path / models[0]} is a SentencePiece model, and nothing says which tokenizer reads it; name it as "
+                f"tokenizer_class in {CONFIG}, or use its class"
+            )
         if model_type is not None:
             raise TokenizerError(f"{path}: the tokenizer of a {model_type!r} model is not supported yet{known}")
         present = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TokenizerError
 from .base.settings import read_vocabulary as read_ids
 from .base.special_tokens import any_of
+from .base.template import template_with_segments
 from .base.tokenizer_files import ENGINE, VocabularyFile, setting
 from .base.windows import template_without_special_tokens
 from .encoding import Pieces, Slot
@@ -130,11 +131,7 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
         """`[CLS] A [SEP]`, or `[CLS] A [SEP] B [SEP]` with segment 1 from B on; bare texts without such tokens."""
         if self.cls_token is None and self.sep_token is None:
             return template_without_special_tokens(2 if pair else 1)
-        if self.cls_token is None or self.sep_token is None:
-            raise TokenizerError("special tokens were requested, but cls_token or sep_token is None")
-        cls, sep = self.cls_token_id, self.sep_token_id
-        single = (Slot(cls, 0, 0), Slot(None, 0, 0), Slot(sep, 0, 0))
-        return (*single, Slot(None, 1, 1), Slot(sep, 1, 1)) if pair else single
+        return template_with_segments(self, pair)
 
     def _set_special(self, name: str, value: Any) -> None:
         if name == "unk_token" and value is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TokenizerError
 from ..json_fields import JsonFields, is_boolean, is_string
 from .base.special_tokens import AddedToken
+from .base.template import template_with_two_separators
 from .base.tokenizer_files import setting
 from .bpe.bpe import SYMBOLS, Pair
 from .bpe.bpe_files import BpeFile
@@ -77,11 +78,7 @@ class RobertaTokenizer(ByteLevelTokenizer):
 
     def template(self, pair: bool) -> tuple[Slot, ...]:
         """`<s> A </s>`, or `<s> A </s></s> B </s>`; there are no segments."""
-        if self.cls_token is None or self.sep_token is None:
-            raise TokenizerError("special tokens were requested, but cls_token or sep_token is None")
-        cls, sep = self.cls_token_id, self.sep_token_id
-        single = (Slot(cls, 0, 0), Slot(None, 0, 0), Slot(sep, 0, 0))
-        return (*single, Slot(sep, 1, 0), Slot(None, 1, 0), Slot(sep, 1, 0)) if pair else single
+        return template_with_two_separators(self, pair)
 
     def _with_prefix_space(self, text: str) -> str:
         return text if not text or text[0].isspace() else " " + text

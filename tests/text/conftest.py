@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.text import BertTokenizer, GPT2Tokenizer, OpenAIGPTTokenizer, RobertaTokenizer
+from glassformer.text import AlbertTokenizer, BertTokenizer, GPT2Tokenizer, OpenAIGPTTokenizer, RobertaTokenizer
+from glassformer.text.sentencepiece.model_file import (
+    CONTROL,
+    UNKNOWN,
+    UNUSED,
+    USER_DEFINED,
+    Piece,
+    SentencePieceModel,
+)
 
 SMALL = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the quick brown fox un ##aff ##able jump ##ed , . ! ? a b c ##a ##b ##c "
@@ -56,3 +64,27 @@ def bpe_folder(tmp_path) -> Path:
     (tmp_path / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}), encoding="utf-8")
     (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n", encoding="utf-8")
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def albert(shared) -> AlbertTokenizer:
+    return AlbertTokenizer.from_pretrained(shared / "vocab" / "albert-base-v2")
+
+
+def small_model(**settings) -> SentencePieceModel:
+    """A Unigram model with a few pieces, as a file would describe it."""
+    pieces = [
+        Piece("<unk>", 0.0, UNKNOWN),
+        Piece("<s>", 0.0, CONTROL),
+        Piece("</s>", 0.0, CONTROL),
+        *(Piece(char, -6.0 - number / 16) for number, char in enumerate("\u2581abcdehlorw,.19")),
+        Piece("\u2581hello", -3.0),
+        Piece("\u2581wor", -4.5),
+        Piece("ld", -4.0),
+        Piece("lo", -4.25),
+        Piece("ll", -4.25),
+        Piece("\u25819,", -4.0),
+        Piece("<x>", 0.0, USER_DEFINED),
+        Piece("zz", -2.0, UNUSED),
+    ]
+    return SentencePieceModel(tuple(pieces), **settings)

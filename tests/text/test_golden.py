@@ -7,15 +7,15 @@ import re
 
 import pytest
 
-from glassformer.text import BertTokenizer, GPT2Tokenizer, RobertaTokenizer
+from glassformer.text import AlbertTokenizer, BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 from glassformer.text.wordpiece.spacing import join_word_pieces
 
 from ..conftest import SHARED
 
-KINDS = {kind.__name__: kind for kind in (BertTokenizer, GPT2Tokenizer, RobertaTokenizer)}
+KINDS = {kind.__name__: kind for kind in (AlbertTokenizer, BertTokenizer, GPT2Tokenizer, RobertaTokenizer)}
 CASES = [
     path
-    for start in ("bert", "gpt2", "roberta")
+    for start in ("albert", "bert", "gpt2", "roberta")
     for path in sorted((SHARED / "golden" / "tokenizers").glob(f"{start}*.json"))
 ]
 BESIDE_CHINESE = re.compile(r" ?([\u3400-\u9fff\uf900-\ufaff]) ?")

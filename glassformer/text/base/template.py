@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from ...errors import InputError, suggests
+from ...errors import InputError, TokenizerError, suggests
 from ..encoding import Slot
 from .encoding_options import TRUNCATION, check_choice
 from .special_tokens import SpecialTokens
 from .windows import lengths_that_fit, special_count
+
+
+def template_with_segments(tokenizer: SpecialTokens, pair: bool) -> tuple[Slot, ...]:
+    """`[CLS] A [SEP]`, or `[CLS] A [SEP] B [SEP]` with segment 1 from B on."""
+    cls, sep = cls_and_sep(tokenizer)
+    single = (Slot(cls, 0, 0), Slot(None, 0, 0), Slot(sep, 0, 0))
+    return (*single, Slot(None, 1, 1), Slot(sep, 1, 1)) if pair else single
+
+
+def template_with_two_separators(tokenizer: SpecialTokens, pair: bool) -> tuple[Slot, ...]:
+    """`<s> A </s>`, or `<s> A </s></s> B </s>`; there are no segments."""
+    cls, sep = cls_and_sep(tokenizer)
+    single = (Slot(cls, 0, 0), Slot(None, 0, 0), Slot(sep, 0, 0))
+    return (*single, Slot(sep, 1, 0), Slot(None, 1, 0), Slot(sep, 1, 0)) if pair else single
+
+
+def cls_and_sep(tokenizer: SpecialTokens) -> tuple[int, int]:
+    """The ids of the two special tokens that a template needs."""
+    if tokenizer.cls_token is None or tokenizer.sep_token is None:
+        raise TokenizerError("special tokens were requested, but cls_token or sep_token is None")
+    return tokenizer.cls_token_id, tokenizer.sep_token_id
 
 
 class Template(SpecialTokens):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..bert_tokenizer import BertTokenizer
     from ..tokenizer import PreTrainedTokenizer
     from .explain_bpe import PartSteps
+    from .explain_sentencepiece import ModelSteps
 
 WIDTH = 80
 
@@ -58,7 +59,7 @@ class Stretch:
     start: int
     end: int
     special_id: int | None
-    words: tuple[WordSteps | PartSteps, ...] = ()
+    words: tuple[WordSteps | PartSteps | ModelSteps, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,15 @@ class Piece:
     end: int
 
 
+def lower_text(text: str) -> str:
+    """Lower-case character by character, without regard to what stands beside each.
+
+    >>> lower_text("ΟΔΟΣ")
+    'οδοσ'
+    """
+    return "".join([char.lower() for char in text]) if "Σ" in text else text.lower()
+
+
 def lower(text: str, origins: Sequence[int]) -> tuple[str, Sequence[int]]:
     """Lower-case character by character, so that a final Greek sigma is written as any other.
 

@@ -1,0 +1,128 @@
+"""Tokenizers with a SentencePiece vocabulary, against transformers 4.30.2 and 5: ids, pieces, offsets, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import glassformer
+
+from ..conftest import ROOT
+from .test_sentencepiece import TEXTS
+
+PEER = ROOT / ".peers/transformers4"
+BERT = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "pad_piece": "[PAD]", "bos_piece": "[CLS]"}
+OWN = {  # each kind: the name of its file, its model type, and how its vocabulary is trained
+    "AlbertTokenizer": (
+        "spiece.model",
+        "albert",
+        {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": ["[CLS]", "[SEP]", "[MASK]"]},
+    ),
+    "XLMRobertaTokenizer": ("sentencepiece.bpe.model", "xlm-roberta", {}),
+    "CamembertTokenizer": ("sentencepiece.bpe.model", "camembert", {}),
+    "DebertaV2Tokenizer": ("spm.model", "deberta-v2", {**BERT, "eos_piece": "[SEP]", "unk_piece": "[UNK]"}),
+}
+SETTINGS = {
+    "AlbertTokenizer": [{}, {"do_lower_case": False}, {"keep_accents": True}, {"remove_space": False}],
+    "DebertaV2Tokenizer": [{}, {"do_lower_case": True}, {"split_by_punct": True}],
+}
+INPUTS = [
+    *TEXTS,
+    "",
+    "  ",
+    " two  spaces ",
+    "``quoted'' Text, 9,500 and 1,9, ½ ﬁ ﾊﾟ",
+    "ÉCOLE Élan Straße İstanbul ΟΔΟΣ e\u0301",
+    "春天 😀 unknown ☃☃ 中",
+    "a<mask>b [MASK] c <s>d</s> [CLS] e [SEP]<pad>",
+    "  ( see ) \t \n\u3000x\u200by ",
+    "sea shore-sea.shore,sea!",
+]
+PAIRS = [("sea shells", "by the sea"), ("", "花"), ("看花", "")]
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory) -> dict[str, Path]:
+    """A folder for each kind, with a small vocabulary of its own."""
+    library = pytest.importorskip("sentencepiece", reason="the sentencepiece package is not installed")
+    made = {}
+    for kind, (file, model_type, settings) in OWN.items():
+        folder = tmp_path_factory.mktemp(kind)
+        library.SentencePieceTrainer.train(
+            sentence_iterator=iter([*TEXTS, "1,9,5, 9,0 9,5"] * 20),
+            model_prefix=str(folder / "m"),
+            minloglevel=2,
+            vocab_size=170,
+            hard_vocab_limit=False,
+            num_threads=1,
+            **settings,
+        )
+        (folder / "m.model").rename(folder / file)
+        (folder / "m.vocab").unlink()
+        (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
+        made[kind] = folder
+    return made
+
+
+def requests_for(folders: dict[str, Path], suffix: str = "") -> list[dict]:
+    return [
+        {
+            "class": kind + suffix,
+            "folder": str(folder),
+            "init": init,
+            "texts": INPUTS,
+            "pairs": PAIRS,
+        }
+        for kind, folder in folders.items()
+        for init in SETTINGS.get(kind, [{}])
+    ]
+
+
+def answers_of(requests: list[dict], tmp_path: Path, old: bool) -> list[dict]:
+    """What transformers 4.30.2 (`old`) or the installed one makes of requests."""
+    if old and not (PEER / "transformers").is_dir():
+        pytest.skip("transformers 4.30.2 is not in .peers/transformers4 (./test.sh puts it there)")
+    (tmp_path / "requests.json").write_text(json.dumps(requests))
+    script = Path(__file__).with_name("transformers_tokenizer.py")
+    files = [str(tmp_path / "requests.json"), str(tmp_path / "answers.json")]
+    path = {"PYTHONPATH": str(PEER)} if old else {}
+    run = subprocess.run(
+        [sys.executable, str(script), *files],
+        env={**os.environ, **path, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    answers = json.loads((tmp_path / "answers.json").read_text())
+    assert all((each["version"] == "4.30.2") == old for each in answers)
+    return answers
+
+
+def ours_of(request: dict):
+    return getattr(glassformer, request["class"]).from_pretrained(request["folder"], **request["init"])
+
+
+def test_everything_equals_the_original(folders, tmp_path):
+    requests = requests_for(folders)
+    for request, answer in zip(requests, answers_of(requests, tmp_path, old=True), strict=True):
+        tokenizer = ours_of(request)
+        named = request["class"], request["init"]
+        assert len(tokenizer) == answer["length"], named
+        for number, text in enumerate(INPUTS):
+            encoded = tokenizer(text)
+            assert encoded["input_ids"] == answer["ids"][number], (named, text)
+            assert encoded.get("token_type_ids") == answer["types"][number], (named, text)
+            assert tokenizer.tokenize(text) == answer["tokens"][number], (named, text)
+            ids = encoded["input_ids"]
+            assert tokenizer.decode(ids) == answer["decoded"][number], (named, text)
+            assert tokenizer.decode(ids, skip_special_tokens=True) == answer["plain"][number], (named, text)
+            explained = tokenizer.explain(text)
+            assert list(explained.ids) == tokenizer.encode(text, add_special_tokens=False), (named, text)
+        assert [dict(tokenizer(*pair)) for pair in PAIRS] == answer["pairs"], named
+        assert dict(tokenizer(INPUTS[:5], padding=True, truncation=True, max_length=9)) == answer["batch"], named
