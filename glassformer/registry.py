@@ -154,6 +154,47 @@ ARCHITECTURES = {
             tokenizer="BertTokenizer",
         ),
         Architecture(
+            "ernie",
+            config="ernie.ErnieConfig",
+            classes={
+                BODY: "ernie.ErnieModel",
+                "pre-training": "ernie_heads.ErnieForPreTraining",
+                "masked-lm": "ernie_heads.ErnieForMaskedLM",
+                "causal-lm": "ernie_heads.ErnieForCausalLM",
+                "next-sentence": "ernie_heads.ErnieForNextSentencePrediction",
+                "sequence-classification": "ernie_heads.ErnieForSequenceClassification",
+                "multiple-choice": "ernie_heads.ErnieForMultipleChoice",
+                "token-classification": "ernie_heads.ErnieForTokenClassification",
+                "question-answering": "ernie_heads.ErnieForQuestionAnswering",
+            },
+            tokenizer="BertTokenizer",
+        ),
+        Architecture(
+            "deberta",
+            config="deberta.DebertaConfig",
+            classes={
+                BODY: "deberta.DebertaModel",
+                "pre-training": "deberta_heads.DebertaForMaskedLM",
+                "masked-lm": "deberta_heads.DebertaForMaskedLM",
+                "sequence-classification": "deberta_heads.DebertaForSequenceClassification",
+                "token-classification": "deberta_heads.DebertaForTokenClassification",
+                "question-answering": "deberta_heads.DebertaForQuestionAnswering",
+            },
+        ),
+        Architecture(
+            "deberta-v2",
+            config="deberta_v2.DebertaV2Config",
+            classes={
+                BODY: "deberta_v2.DebertaV2Model",
+                "pre-training": "deberta_heads.DebertaV2ForMaskedLM",
+                "masked-lm": "deberta_heads.DebertaV2ForMaskedLM",
+                "sequence-classification": "deberta_heads.DebertaV2ForSequenceClassification",
+                "multiple-choice": "deberta_heads.DebertaV2ForMultipleChoice",
+                "token-classification": "deberta_heads.DebertaV2ForTokenClassification",
+                "question-answering": "deberta_heads.DebertaV2ForQuestionAnswering",
+            },
+        ),
+        Architecture(
             "gpt2",
             config="gpt2.GPT2Config",
             classes={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ class Conversion:
         if self == AS_IS:
             return tensor
         if self.merges(tensor.dim() + 1):
-            tensor = tensor.unflatten(self.merge, (heads, -1))
+            tensor = tensor.unflatten(self.merge, (math.gcd(heads, tensor.shape[self.merge]), -1))  # type: ignore
         permutation = self.permutation(tensor.dim())
         return tensor.permute(sorted(range(tensor.dim()), key=permutation.__getitem__)).contiguous()
 
@@ -58,9 +59,9 @@ class Conversion:
 
     def split(self, fused: Tensor, sizes: Sequence[int], part: int, heads: int) -> Tensor:
         """One of the parts of a fused tensor, which have these sizes."""
-        groups = heads if self.interleaved else 1
-        if sum(sizes) != fused.shape[self.dim] or any(size % groups for size in sizes):
-            raise ValueError(f"{fused.shape[self.dim]} rows cannot be parts of {list(sizes)} in {groups} groups")
+        groups = math.gcd(heads, *sizes) if self.interleaved else 1  # fewer than heads where some are pruned
+        if sum(sizes) != fused.shape[self.dim]:
+            raise ValueError(f"{fused.shape[self.dim]} rows cannot be parts of {list(sizes)}")
         begin, size = sum(sizes[:part]) // groups, sizes[part] // groups
         if groups == 1:
             return fused.narrow(self.dim, begin, size)
@@ -73,7 +74,8 @@ class Conversion:
             return parts[0]
         if not self.interleaved:
             return torch.cat(list(parts), self.dim)
-        grouped = [part.unflatten(self.dim, (heads, part.shape[self.dim] // heads)) for part in parts]
+        groups = math.gcd(heads, *(part.shape[self.dim] for part in parts))
+        grouped = [part.unflatten(self.dim, (groups, part.shape[self.dim] // groups)) for part in parts]
         return torch.cat(grouped, self.dim + 1).flatten(self.dim, self.dim + 1)
 
     def cut(self, tensor: Tensor, count: int) -> Sequence[Tensor]:

@@ -38,7 +38,8 @@ COMPUTING_KEYS = frozenset(
     n_embd n_head n_layer norm_first normalization_type num_hidden_groups num_key_value_heads
     parallel_attention pos_att_type pre_norm prenorm quantization_config relative_attention
     relative_attention_num_buckets residual_scale rope_scaling rope_theta rotary rotary_emb_base rotary_pct
-    rotary_value sliding_window sparse_attention use_alibi use_glu use_relative_position use_rms_norm""".split()
+    rotary_value sliding_window sparse_attention talking_head use_alibi use_glu use_relative_position
+    use_rms_norm""".split()
 )
 # Of these, the ones that change nothing if they say the same as a field.
 REPEATED_FIELDS = {

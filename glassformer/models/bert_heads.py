@@ -93,16 +93,10 @@ class BertWithLMHead(BertPreTrainedModel, LayeredLMHeadModel):
     scorer = "cls.predictions"
 
 
-class BertForPreTraining(BertWithLMHead, HeadModel):
+class MaskedWordsAndNextSentence(BertWithLMHead, HeadModel):
     """Both tasks of the pre-training: masked words and next sentence; their losses are added."""
 
     sentence_pairs: ClassVar[str] = "next"
-
-    def __init__(self, config: BertConfig):
-        super().__init__(config)
-        self.bert = BertModel(self.config)
-        self.cls = BertPreTrainingHeads(self.config)
-        self.post_init()
 
     def pair_logits(self, body: BodyOutput) -> Tensor:
         return self.cls.seq_relationship(body.pooled)
@@ -115,7 +109,7 @@ class BertForPreTraining(BertWithLMHead, HeadModel):
         next_sentence_label: Tensor | None = None,
         return_dict: bool | None = None,
     ) -> BertForPreTrainingOutput | tuple:
-        body = self.bert.encode(**inputs)
+        body = self.base_model.encode(**inputs)
         words, word_logits = score_tokens(self.word_logits, body)  # N V, B T V
         is_next = self.pair_logits(body)  # B 2
         loss = None
@@ -126,6 +120,14 @@ class BertForPreTraining(BertWithLMHead, HeadModel):
             loss = next_loss if loss is None else loss + next_loss
         scores = {"prediction_logits": word_logits, "seq_relationship_logits": is_next}
         return self.as_output(BertForPreTrainingOutput, body, return_dict, loss=loss, **scores)
+
+
+class BertForPreTraining(MaskedWordsAndNextSentence):
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        self.bert = BertModel(self.config)
+        self.cls = BertPreTrainingHeads(self.config)
+        self.post_init()
 
 
 class BertForMaskedLM(BertWithLMHead, ForMaskedLM):

@@ -228,6 +228,7 @@ class SelfAttention(ContextModule):
     """Queries, keys and values of all heads; self-attention, or cross-attention when the context has a source."""
 
     is_attention = True
+    projections: tuple[str, ...] = ("query", "key", "value")  # linear layers whose outputs are heads
     heads: list[int] | None = None  # those that pruning left, numbered as in the unpruned model; None: all
     fused: Linear | None = None  # queries, keys and values in one product, where weights are prepared: see prepared.py
 
@@ -257,6 +258,7 @@ class SelfAttention(ContextModule):
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """N C -> N C (or B T C when called directly)."""
         layout, source = context.layout, context.source
+        score_bias = self.score_bias(context)  # first: it may use the projections too, and hooks keep the last call
         if source is None:
             kv_layout = layout
             if self.fused is not None:
@@ -272,7 +274,6 @@ class SelfAttention(ContextModule):
             q = self.split_heads(self.query(x))  # N H D
             k, v = self.source_keys_and_values(source.rows, kv_layout, context.cache)
         bias = select_heads(context.bias, self.heads)
-        score_bias = None if self.position_embedding_type == "absolute" else self.relative_score_bias(layout)
         if open_scopes.get():
             head_mask = context.head_mask
             observe_attention(
@@ -294,6 +295,10 @@ class SelfAttention(ContextModule):
         if context.use_cache:
             context.keys_and_values = (k, v) if k.dim() == 4 else (kv_layout.heads(k), kv_layout.heads(v))
         return y.reshape(*x.shape[:-1], self.all_head_size)
+
+    def score_bias(self, context: Context) -> ScoreBias | None:
+        """What scores have besides the products of queries and keys, where the architecture adds something."""
+        return None if self.position_embedding_type == "absolute" else self.relative_score_bias(context.layout)
 
     def split_heads(self, x: Tensor) -> Tensor:
         """... C -> N H D"""
@@ -365,7 +370,7 @@ def prune_attention(attention: nn.Module, heads: set[int]) -> None:
         return
     size = inner.attention_head_size
     index = torch.tensor([head * size + i for head in keep for i in range(size)], device=inner.query.weight.device)
-    for name in ("query", "key", "value"):
+    for name in inner.projections:
         setattr(inner, name, prune_linear_layer(getattr(inner, name), index))
     outer.dense = prune_linear_layer(outer.dense, index, dim=1)
     present = inner.heads or range(inner.num_attention_heads)

@@ -1,4 +1,4 @@
-"""Sinusoidal position encodings (Vaswani et al. 2017)."""
+"""Positions: sinusoidal encodings (Vaswani et al. 2017), and scores that belong to distances."""
 
 from __future__ import annotations
 
@@ -50,3 +50,17 @@ class PositionalEncoding(nn.Module):
                 raise InputError(f"{x.shape[1]} positions are more than max_len {self.pe.shape[1]}")
             return self.dropout(x + self.pe[:, : x.shape[1]].to(x.dtype))
         return self.dropout(x + self.pe[0, positions].to(x.dtype))
+
+
+def scores_by_distance(scores: Tensor, keys: int) -> Tensor:
+    """Scores of every query and distance, laid out by keys: ... T (T + S) -> ... T S, without a copy.
+
+    Column 0 belongs to the distance T - 1, which is that of the last query from the first key; each further one is
+    nearer by one. The last column fills up and is not read.
+
+    >>> scores_by_distance(torch.tensor([[1, 0, -1, 9], [1, 0, -1, 9]]), keys=2).tolist()
+    [[0, -1], [1, 0]]
+    """
+    queries, columns = scores.shape[-2:]
+    shifted = scores.flatten(-2)[..., queries - 1 : queries - 1 + queries * (columns - 1)]
+    return shifted.unflatten(-1, (queries, columns - 1))[..., :keys]

@@ -59,6 +59,8 @@ def test_queries_and_keys_give_the_weights(architecture, batch):
 
 @torch.no_grad()
 def test_only_requested_heads_are_computed(architecture, batch, monkeypatch):
+    if not architecture.plain_scores:
+        pytest.skip(f"{architecture.model_type} computes scores that may differ from head to head")
     model = architecture.body(architecture.tiny()).eval()
     shapes, explicit = [], attention_module.explicit_attention_weights
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from glassformer import PreTrainedModel
 from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
 from . import transformer_lm_reference
-from .references import Plain, Reference, Transformers
+from .references import Deberta, Plain, Reference, Transformers
 
 
 @dataclass(frozen=True)
@@ -314,6 +314,39 @@ ELECTRA = Architecture(
     call={},
 )
 
-RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA]
+ERNIE = replace(
+    relative_of_bert("Ernie", list(ENCODER_HEADS), (glassformer.ErnieConfig(use_task_id=True), 109_484_544)),
+    tiny=partial(tiny_relative, "Ernie", use_task_id=True),
+)
+
+
+def tiny_deberta(kind: str, **fields: Any) -> PretrainedConfig:
+    shape = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 2, **TINY_BERT}
+    buckets = {"position_buckets": 4, "share_att_key": True, "norm_rel_ebd": "layer_norm", "conv_kernel_size": 3}
+    return getattr(glassformer, f"{kind}Config")(**{**shape, **(buckets if kind == "DebertaV2" else {}), **fields})
+
+
+def deberta(kind: str, published: tuple[PretrainedConfig, int]) -> Architecture:
+    return Architecture(
+        model_type=published[0].model_type,
+        body=getattr(glassformer, f"{kind}Model"),
+        heads={getattr(glassformer, kind + head): labels for head, labels in ENCODER_HEADS.items()},
+        tiny=partial(tiny_deberta, kind),
+        decoder_fields=None,
+        decoder=None,
+        published=published,
+        reference=Deberta(),
+        plain_scores=False,
+        call={},
+    )
+
+
+DISENTANGLED = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_biased_input": False}
+DEBERTA = deberta("Deberta", (glassformer.DebertaConfig(**DISENTANGLED), 138_601_728))  # deberta-base
+SHARED = {**DISENTANGLED, "position_buckets": 256, "share_att_key": True, "norm_rel_ebd": "layer_norm"}
+BASE_V3 = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+DEBERTA_V2 = deberta("DebertaV2", (glassformer.DebertaV2Config(**SHARED, **BASE_V3), 183_831_552))  # deberta-v3-base
+
+RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA, ERNIE, DEBERTA, DEBERTA_V2]
 
 ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, *RELATIVES_OF_BERT]

@@ -46,6 +46,20 @@ class Transformers:
         return model.eval()
 
 
+class Deberta(Transformers):
+    """transformers with the LayerNorm of torch: its own for DeBERTa computes in float32, whatever the weights are."""
+
+    def load(self, name: str, folder: Path) -> nn.Module:
+        model = super().load(name, folder).double()
+        for module in list(model.modules()):
+            for child_name, child in module.named_children():
+                if type(child).__name__ == "DebertaLayerNorm":
+                    norm = nn.LayerNorm(len(child.weight), eps=child.variance_epsilon, dtype=torch.float64)
+                    norm.load_state_dict(child.state_dict())
+                    setattr(module, child_name, norm)
+        return model
+
+
 @dataclass(frozen=True)
 class Plain:
     """Modules of the test itself, whose parameters are named as in the files; each is made from a config.json."""
