@@ -112,6 +112,15 @@ class HubError(GlassformerError, OSError):
     """A name that no folder, cache or mirror can answer."""
 
 
+def function_name(function: Callable) -> str:
+    """The name of a function, or of the class of an object that can be called.
+
+    >>> function_name(len), function_name(range(3).index), function_name(Exception)
+    ('len', 'range.index', 'Exception')
+    """
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
 def shown(value: object, length: int = 80) -> str:
     """A value as one short printable line, whatever it holds.
 

@@ -58,6 +58,24 @@ def choice(default: str | None, accepted: Collection[str | None]) -> Any:
     return checked(default, check)
 
 
+def activation(default: str) -> Any:
+    """The name of an activation, or a function from a tensor to one; a function that has a name is stored by it."""
+
+    def check(name: str, value: Any) -> Any:
+        from ..nn.activation import ACTIVATIONS, name_of_function
+
+        if isinstance(value, str) and value in ACTIVATIONS:
+            return value
+        if not callable(value) or isinstance(value, type):
+            words = ", ".join(ACTIVATIONS)
+            raise ConfigError(f"{name} must be a function of a tensor or one of {words}; got {shown(value)}")
+        if any(True for _ in getattr(value, "parameters", tuple)()):
+            raise ConfigError(f"{name} cannot be a module with weights of its own, which no file of a model would hold")
+        return name_of_function(value) or value
+
+    return checked(default, check)
+
+
 def typed(default: Any, types: type | tuple[type, ...]) -> Any:
     """A value of one of these types, or None, that no computation reads."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..errors import ArgumentError, ConfigError, nearest
+from ..errors import ArgumentError, ConfigError, function_name, nearest
 from .config_fields import (
     accepts_none,
     boolean,
@@ -100,6 +100,11 @@ class ConfigMeta(type):
         return super().__call__(*args, **ours)
 
 
+def as_json(value: Any) -> Any:
+    """What stands for a value that JSON does not know: a part of a composite, or a function."""
+    return function_name(value) if callable(value) else value.to_dict()
+
+
 def labels_by_number(label2id: Mapping[str, int]) -> dict[int, str]:
     """The id2label of a label2id that names every label once; empty for any other.
 
@@ -135,6 +140,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     is_encoder_decoder: bool = boolean(False)
     add_cross_attention: bool = boolean(False)
     chunk_size_feed_forward: int = integer(0, low=0)
+    gradient_checkpointing: bool = boolean(False)  # in training, from the start: see `gradient_checkpointing_enable`
     pad_token_id: int | None = integer(None, low=0, optional=True)
     bos_token_id: int | None = integer(None, low=0, optional=True)
     eos_token_id: int | list[int] | None = typed(None, (int, list))
@@ -322,7 +328,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         extra = {key: value for key, value in self.extra.items() if not self._is_outdated(key, value)}
         values = {**extra, **values, "model_type": self.model_type}
         values["_name_or_path"] = values.pop("name_or_path")
-        return json.loads(json.dumps(values, default=lambda part: part.to_dict()))  # a part of a composite
+        return json.loads(json.dumps(values, default=as_json))
 
     def to_diff_dict(self) -> dict[str, Any]:
         """What a config.json holds: the architecture's own fields, and common ones that differ from their default."""
@@ -343,8 +349,19 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     def to_json_string(self) -> str:
         return json.dumps(self.to_diff_dict(), indent=2, ensure_ascii=False) + "\n"
 
+    def refuse_functions(self) -> None:
+        """Raise if a field holds a function, which no file can."""
+        for name in self.field_names():
+            if callable(self.__dict__[name]):
+                function = function_name(self.__dict__[name])
+                raise ConfigError(
+                    f"{name} is the function {function}, which config.json cannot hold: only a model whose {name} has "
+                    "a name, such as gelu, can be saved"
+                )
+
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json into `folder`."""
+        self.refuse_functions()
         make_folder(folder)
         values = self.to_diff_dict()
         values.pop("_name_or_path", None)  # a path of this machine means nothing on another

@@ -6,17 +6,17 @@ vectors have `embedding_size` columns and are projected. Each layer normalises a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any
 
 from torch import Tensor
 
-from ..checkpoints.config_fields import choice, integer, number
+from ..checkpoints.config_fields import activation, choice, integer, number
 from ..checkpoints.keymap import KeyMap, Row
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ConfigError
-from ..nn.activation import ACTIVATIONS
 from ..nn.attention import ScoreBias, head_size
 from ..nn.feedforward import AddNorm
 from ..nn.layout import Layout
@@ -42,7 +42,7 @@ class AlbertConfig(PretrainedConfig):
     num_attention_heads: int = integer(64)
     intermediate_size: int = integer(16384)
     inner_group_num: int = integer(1, high=10_000)
-    hidden_act: str = choice("gelu_new", ACTIVATIONS)
+    hidden_act: str | Callable = activation("gelu_new")
     hidden_dropout_prob: float = number(0.0, 0, 1)
     attention_probs_dropout_prob: float = number(0.0, 0, 1)
     max_position_embeddings: int = integer(512)
@@ -62,6 +62,11 @@ class AlbertConfig(PretrainedConfig):
             raise ConfigError(
                 f"num_hidden_groups must be at most num_hidden_layers, got {self.num_hidden_groups} groups for "
                 f"{self.num_hidden_layers} layers"
+            )
+        if self.num_hidden_layers * self.inner_group_num > 10_000:
+            raise ConfigError(
+                f"num_hidden_layers x inner_group_num must be at most 10,000, got {self.num_hidden_layers} x "
+                f"{self.inner_group_num}"
             )
         for name in ("is_decoder", "add_cross_attention"):
             if getattr(self, name):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..nn.activation import ACTIVATIONS
+from ..nn.activation import make_activation
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
 from .albert import AlbertConfig, AlbertModel, AlbertPreTrainedModel
@@ -33,7 +33,7 @@ class AlbertMLMHead(nn.Module):
     def __init__(self, config: AlbertConfig):
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.embedding_size)
-        self.activation = ACTIVATIONS[config.hidden_act]()
+        self.activation = make_activation(config.hidden_act)
         self.LayerNorm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
         self.decoder = Linear(config.embedding_size, config.vocab_size)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))

@@ -6,16 +6,16 @@ Its layers are in `bert_layers.py`, its heads in `bert_heads.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.config_fields import boolean, choice, integer, number
+from ..checkpoints.config_fields import activation, boolean, choice, integer, number
 from ..checkpoints.keymap import KeyMap
 from ..checkpoints.pretrained_config import PretrainedConfig
-from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
 from ..nn.layout import Layout
@@ -41,7 +41,7 @@ class BertConfig(PretrainedConfig):
     num_hidden_layers: int = integer(12, high=10_000)
     num_attention_heads: int = integer(12)
     intermediate_size: int = integer(3072)
-    hidden_act: str = choice("gelu", ACTIVATIONS)
+    hidden_act: str | Callable = activation("gelu")
     hidden_dropout_prob: float = number(0.1, 0, 1)
     attention_probs_dropout_prob: float = number(0.1, 0, 1)
     max_position_embeddings: int = integer(512)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..nn.activation import ACTIVATIONS
+from ..nn.activation import make_activation
 from ..nn.dropout import Dropout
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
@@ -38,7 +38,7 @@ class BertPredictionHeadTransform(nn.Module):
     def __init__(self, config: BertConfig):
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.transform_act_fn = ACTIVATIONS[config.hidden_act]()
+        self.transform_act_fn = make_activation(config.hidden_act)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden_states: Tensor) -> Tensor:

@@ -5,17 +5,17 @@ What it shares with BERT it imports; its files use other names, as the two table
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.config_fields import boolean, choice, integer, number
+from ..checkpoints.config_fields import activation, boolean, integer, number
 from ..checkpoints.keymap import KeyMap, Row
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ConfigError
-from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
 from .base.body import Body
@@ -72,7 +72,7 @@ class DistilBertConfig(PretrainedConfig):
     intermediate_size: int = integer(3072)
     hidden_dropout_prob: float = number(0.1, 0, 1)
     attention_probs_dropout_prob: float = number(0.1, 0, 1)
-    hidden_act: str = choice("gelu", ACTIVATIONS)
+    hidden_act: str | Callable = activation("gelu")
     initializer_range: float = number(0.02, 0, 1e6)
     qa_dropout: float = number(0.1, 0, 1)
     classifier_dropout: float = number(0.2, 0, 1)

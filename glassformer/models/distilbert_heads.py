@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..nn.activation import ACTIVATIONS
+from ..nn.activation import make_activation
 from ..nn.dropout import Dropout
 from .base.heads import (
     ForMaskedLM,
@@ -23,7 +23,7 @@ class DistilBertForMaskedLM(DistilBertPreTrainedModel, LinearLMHeadModel, ForMas
 
     def __init__(self, config: DistilBertConfig):
         super().__init__(config)
-        self.activation = ACTIVATIONS[config.hidden_act]()
+        self.activation = make_activation(config.hidden_act)
         self.distilbert = DistilBertModel(self.config)
         self.vocab_transform = nn.Linear(config.hidden_size, config.hidden_size)
         self.vocab_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)

@@ -6,10 +6,11 @@ projected then. There is no pooler; all else is BERT's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from ..checkpoints.config_fields import boolean, choice, integer, number
+from ..checkpoints.config_fields import activation, boolean, choice, integer, number
 from ..checkpoints.keymap import KeyMap, Row
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..nn.activation import ACTIVATIONS
@@ -32,7 +33,7 @@ class ElectraConfig(PretrainedConfig):
     num_hidden_layers: int = integer(12, high=10_000)
     num_attention_heads: int = integer(4)
     intermediate_size: int = integer(1024)
-    hidden_act: str = choice("gelu", ACTIVATIONS)
+    hidden_act: str | Callable = activation("gelu")
     hidden_dropout_prob: float = number(0.1, 0, 1)
     attention_probs_dropout_prob: float = number(0.1, 0, 1)
     max_position_embeddings: int = integer(512)

@@ -8,7 +8,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..nn.activation import ACTIVATIONS
+from ..nn.activation import make_activation
 from ..nn.linear import Linear
 from ..nn.loss import replaced_loss
 from .base.generation_mixin import GenerationMixin
@@ -41,7 +41,7 @@ class ElectraDiscriminatorPredictions(nn.Module):
     def __init__(self, config: ElectraConfig):
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.activation = ACTIVATIONS[config.hidden_act]()
+        self.activation = make_activation(config.hidden_act)
         self.dense_prediction = nn.Linear(config.hidden_size, 1)
 
     def forward(self, discriminator_hidden_states: Tensor) -> Tensor:

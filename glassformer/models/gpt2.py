@@ -6,12 +6,13 @@ Its files use other names, keep queries, keys and values in one tensor and matri
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
-from ..checkpoints.config_fields import boolean, choice, integer, number, typed
+from ..checkpoints.config_fields import activation, boolean, choice, integer, number, typed
 from ..checkpoints.keymap import KeyMap, Row
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..nn.activation import ACTIVATIONS
@@ -84,7 +85,7 @@ class GPT2Config(PretrainedConfig):
     num_hidden_layers: int = integer(12, high=10_000)
     num_attention_heads: int = integer(12)
     intermediate_size: int | None = integer(None, optional=True)  # None: four times hidden_size
-    hidden_act: str = choice("gelu_new", ACTIVATIONS)
+    hidden_act: str | Callable = activation("gelu_new")
     hidden_dropout_prob: float = number(0.1, 0, 1)
     embedding_dropout_prob: float = number(0.1, 0, 1)
     attention_probs_dropout_prob: float = number(0.1, 0, 1)

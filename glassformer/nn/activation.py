@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from ..errors import function_name
 
 
 class GELUActivation(nn.Module):
@@ -48,6 +50,48 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
     "mish": nn.Mish,
     "linear": nn.Identity,
 }
+
+
+FUNCTIONS: dict[Callable, str] = {
+    F.gelu: "gelu",
+    F.relu: "relu",
+    torch.relu: "relu",
+    F.silu: "silu",
+    F.tanh: "tanh",
+    torch.tanh: "tanh",
+    F.sigmoid: "sigmoid",
+    torch.sigmoid: "sigmoid",
+    F.mish: "mish",
+}
+
+
+class FunctionActivation(nn.Module):
+    """A function of one's own as an activation."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+    def extra_repr(self) -> str:
+        return function_name(self.function)
+
+
+def name_of_function(function: Callable) -> str | None:
+    """The name in `ACTIVATIONS` of what computes the same as a function or a module; None if there is none."""
+    if type(function) is nn.GELU:
+        return "gelu" if function.approximate == "none" else "gelu_new"
+    known = [*((kind, name) for name, kind in ACTIVATIONS.items()), *FUNCTIONS.items()]
+    return next((name for each, name in known if each is function or each is type(function)), None)
+
+
+def make_activation(activation: str | Callable[[Tensor], Tensor]) -> nn.Module:
+    """The activation that a config names, or that it holds itself, as a module."""
+    if isinstance(activation, str):
+        return ACTIVATIONS[activation]()
+    return activation if isinstance(activation, nn.Module) else FunctionActivation(activation)
 
 
 class ActivationFunctions(Mapping[str, nn.Module]):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .activation import ACTIVATIONS, GELUActivation
+from .activation import GELUActivation, make_activation
 from .dropout import Dropout
 from .linear import Linear
 from .second_names import SecondNames
@@ -25,10 +25,10 @@ def can_overwrite_output(module: nn.Module) -> bool:
 class Intermediate(nn.Module):
     """The first half of the feed-forward: widen and activate."""
 
-    def __init__(self, hidden_size: int, intermediate_size: int, activation: str):
+    def __init__(self, hidden_size: int, intermediate_size: int, activation: str | Callable):
         super().__init__()
         self.dense = Linear(hidden_size, intermediate_size)
-        self.intermediate_act_fn = ACTIVATIONS[activation]()
+        self.intermediate_act_fn = make_activation(activation)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         widened, activate = self.dense(hidden_states), self.intermediate_act_fn

@@ -75,6 +75,7 @@ class Trainer:
         buffer: int | None = None,  # stream the rows while training, with this many of them in memory
     ) -> None:
         refuse_quantized(task.trainable, "trained")
+        task.model.config.refuse_functions()  # the result could not be saved
         self.task, self.settings = task, settings
         train_rows = list(train_rows) if buffer is None else train_rows
         self.training_task: Any = with_label_smoothing(task, settings.label_smoothing_factor)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.main import main
-from glassformer.models.auto import AutoConfig
+from glassformer.models.auto import AutoConfig, AutoModel
 from glassformer.train.recipes.build_trainer import build_trainer
 from glassformer.train.recipes.model_sizes import count_bytes, shape_of, size_of
 from glassformer.train.recipes.recipe import make_recipe
@@ -46,10 +46,19 @@ def test_sizes_are_those_of_the_published_miniatures(size, layers, width, millio
     assert round(sum(each.numel() for each in model.parameters()) / 1e6, 1) == pytest.approx(millions, abs=0.15)
 
 
-@pytest.mark.parametrize("model", ["gpt2", "bert", "transformer", "transformer-lm", "distilbert", "openai-gpt", "rnn"])
+@pytest.mark.parametrize(
+    "model", ["gpt2", "bert", "transformer", "transformer-lm", "distilbert", "openai-gpt", "rnn", "albert", "electra"]
+)
 def test_every_size_of_an_architecture_has_its_name(model):
     for size in ("tiny", "mini", "small", "base"):
         assert size_of(AutoConfig.for_model(model, **shape_of(model, size))) == size
+
+
+@pytest.mark.parametrize("model, millions", [("albert", 11.7), ("electra", 108.9)])  # of the published base models
+def test_the_base_size_is_that_of_the_paper(model, millions):
+    config = AutoConfig.for_model(model, **shape_of(model, "base"))
+    count = AutoModel.model_class(config).without_weights(config).num_parameters()
+    assert round(count / 1e6, 1) == millions
 
 
 def test_the_size_fits_the_data_unless_one_is_given(here, monkeypatch):

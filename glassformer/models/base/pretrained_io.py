@@ -297,6 +297,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         Of a model with an adapter, only the adapter is written.
         """
         refuse_quantized(self, "saved")
+        self.config.refuse_functions()
         folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
         self.config.record_change(**{field: pruned_in(self.distinct_layers, kind) for field, kind in KINDS.items()})

@@ -64,6 +64,8 @@ class PreTrainedModel(PruningMixin, Inspectable, PretrainedIO):
                 child.apply(self._init_weights)
         if body is self:
             self.prune_as_configured()
+            if self.config.gradient_checkpointing:
+                self.gradient_checkpointing_enable()
         self.tie_weights()
         self.record_new_weights()
 

@@ -66,9 +66,14 @@ class PreTraining(MaskedLanguageModeling):
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
         if not hasattr(model, "pair_logits"):
+            is_discriminator = hasattr(model, "replaced_logits")
+            other = (
+                "replaced-token-detection trains it"
+                if is_discriminator
+                else ("masked-language-modeling is trained on masked words alone")
+            )
             raise InputError(
-                f"{self.name} classifies pairs of sentences, for which a {type(model).__name__} has no head; "
-                "masked-language-modeling is trained on masked words alone"
+                f"{self.name} classifies pairs of sentences, for which a {type(model).__name__} has no head; {other}"
             )
         super().__init__(model, tokenizer, **options)
 

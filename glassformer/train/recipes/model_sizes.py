@@ -15,7 +15,9 @@ from .recipe import SIZES
 
 *SMALLER, BASE = SIZES
 LAYERS_AND_WIDTH = dict(zip(SMALLER, ((2, 128), (4, 256), (4, 512)), strict=True))
-BASE_SHAPES = {"transformer-lm": (6, 512)}  # of architectures whose config has the defaults of another size
+# Of architectures whose config has the defaults of another size.
+BASE_SHAPES = {"transformer-lm": (6, 512), "albert": (12, 768), "electra": (12, 768)}
+BASE_FIELDS = {"electra": {"embedding_size": 768}}  # what else their base size has
 # Bytes of text up to which a size is the default; a larger model would learn so little text by heart.
 FITS = dict(zip(SMALLER, (2_000_000, 50_000_000, 1_000_000_000), strict=True))
 BYTES_PER_TOKEN = 4
@@ -37,6 +39,8 @@ def shape_of(model_type: str, size: str) -> dict[str, int]:
         "num_attention_heads": width // 64,
         "intermediate_size": 4 * width,
     }
+    if size == BASE:
+        fields |= BASE_FIELDS.get(model_type, {})
     names = auto.config_class(model_type).field_names()
     return {name: value for name, value in fields.items() if name in names}
 

@@ -170,6 +170,8 @@ def test_a_recipe_trains_it_and_what_follows(tmp_path):
 def test_what_does_not_fit_is_refused(task, tokenizer, caplog, tmp_path):
     with pytest.raises(InputError, match="takes a discriminator, ElectraForPreTraining, not ElectraForMaskedLM"):
         ReplacedTokenDetection(ElectraForMaskedLM(tiny_electra()), tokenizer)
+    with pytest.raises(InputError, match="a ElectraForPreTraining has no head; replaced-token-detection trains it"):
+        glassformer.PreTraining(task.model, tokenizer)
     other = ElectraForMaskedLM(tiny_electra(vocab_size=len(tokenizer), embedding_size=16))
     with pytest.raises(InputError, match=r"generator's word_embeddings have the shape \[\d+, 16\]"):
         ReplacedTokenModels(task.model, other)
