@@ -1,6 +1,7 @@
-"""How fast BERT encodes texts of natural length, beside transformers, onnxruntime and ctranslate2.
+"""How fast BERT and its family encode texts of natural length, beside transformers, onnxruntime and ctranslate2.
 
-    python bench/encode.py [--shapes 6x384 12x768] [--rounds 3] [--batches 12] [--before CHECKOUT] [--json FILE]
+    python bench/encode.py [--models bert deberta-v2] [--shapes 6x384 12x768] [--rounds 3] [--batches 12]
+        [--before CHECKOUT] [--json FILE]
 
 All engines hold the same random weights in float32 and get the same batches of 32 in arrival order (log-normal
 lengths, mean about 36 tokens, at most 128), on 2 threads. Rounds alternate between engines, each in a process of its
@@ -11,6 +12,7 @@ affects all engines alike. Memory and the time to the first embedding are measur
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -25,6 +27,19 @@ import numpy as np
 from workers import BEFORE, Worker
 
 THREADS = 2
+
+# What the published models of an architecture set, where it changes how they compute.
+DISENTANGLED = {
+    "relative_attention": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+}
+PUBLISHED = {
+    "albert": {"embedding_size": 128},
+    "deberta": DISENTANGLED,
+    "deberta-v2": {**DISENTANGLED, "position_buckets": 256, "share_att_key": True, "norm_rel_ebd": "layer_norm"},
+}
 
 
 def natural_batches(count: int, size: int = 32, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -42,16 +57,20 @@ def natural_batches(count: int, size: int = 32, seed: int = 0) -> list[tuple[np.
     return batches
 
 
-def write_model(folder: Path, layers: int, width: int) -> None:
+def write_model(folder: Path, model: str, layers: int, width: int) -> None:
     import torch
 
-    from glassformer import BertConfig, BertModel
+    from glassformer import AutoConfig, AutoModel
 
     torch.manual_seed(0)
-    heads = 12
-    BertModel(
-        BertConfig(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4 * width)
-    ).save_pretrained(folder)
+    shape = {
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 12,
+        "intermediate_size": 4 * width,
+    }
+    config = AutoConfig.for_model(model, vocab_size=30522, **shape, **PUBLISHED.get(model, {}))
+    AutoModel.from_config(config).save_pretrained(folder)
 
 
 def measure(
@@ -138,6 +157,9 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--models", nargs="+", default=["bert"], help="architectures; the engines for BERT alone are left out of others"
+    )
     parser.add_argument("--shapes", nargs="+", default=["6x384", "12x768"], help="layers x width")
     parser.add_argument("--engines", nargs="+", default=list(engines.NAMES), choices=engines.NAMES)
     parser.add_argument("--rounds", type=int, default=3)
@@ -152,23 +174,23 @@ def main() -> None:
         return
 
     os.environ["HF_HUB_OFFLINE"] = "1"
-    names = [name for name in engines.NAMES if name in {*arguments.engines, "glassformer", "transformers"}]
-    if arguments.before:
-        names.insert(1, BEFORE)
     padding = [mask for _, mask in natural_batches(arguments.batches)]
     tokens, positions = sum(int(m.sum()) for m in padding), sum(m.size for m in padding)
     print(f"{arguments.batches} batches of 32, {THREADS} threads, float32")
     print(f"{tokens} tokens in {positions} positions: {positions / tokens:.2f} times as many with padding")
     results = {}
-    for shape in arguments.shapes:
+    for model, shape in itertools.product(arguments.models, arguments.shapes):
         layers, width = map(int, shape.split("x"))
+        names = ["glassformer", *([BEFORE] if arguments.before else []), "transformers"]
+        if model == "bert":
+            names += [name for name in arguments.engines if name not in names]
         with tempfile.TemporaryDirectory() as folder:
-            write_model(Path(folder), layers, width)
+            write_model(Path(folder), model, layers, width)
             rows = measure(Path(folder), names, arguments.batches, arguments.rounds, arguments.before)
             for name in names:
                 rows[name] |= probe(name, Path(folder), arguments.before)
-        show(f"{layers} layers x {width}", rows)
-        results[shape] = rows
+        show(f"{model}, {layers} layers x {width}", rows)
+        results[f"{model} {shape}"] = rows
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(results, indent=2) + "\n")
     print(f"\nwritten to {arguments.json}")

@@ -31,18 +31,18 @@ def load(name: str, folder: Path, threads: int) -> Encode:
 def load_glassformer(folder: Path, threads: int) -> Encode:
     import torch
 
-    from glassformer import BertModel
+    from glassformer import AutoModel
 
     torch.set_num_threads(threads)
-    return torch_encoder(BertModel.from_pretrained(folder))
+    return torch_encoder(AutoModel.from_pretrained(folder))
 
 
 def load_transformers(folder: Path, threads: int) -> Encode:
     import torch
-    from transformers import BertModel
+    from transformers import AutoModel
 
     torch.set_num_threads(threads)
-    return torch_encoder(BertModel.from_pretrained(folder, attn_implementation="sdpa").eval())
+    return torch_encoder(AutoModel.from_pretrained(folder).eval())  # with the fastest attention that it has
 
 
 def torch_encoder(model) -> Encode:
