@@ -136,6 +136,7 @@ ARCHITECTURES = {
                 "token-classification": "albert_heads.AlbertForTokenClassification",
                 "question-answering": "albert_heads.AlbertForQuestionAnswering",
             },
+            tokenizer="AlbertTokenizer",
         ),
         Architecture(
             "electra",

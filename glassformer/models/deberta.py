@@ -7,12 +7,13 @@ in `deberta_v2.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
-from ..checkpoints.config_fields import boolean, checked, choice, integer, number
+from ..checkpoints.config_fields import activation, boolean, checked, choice, integer, number
 from ..checkpoints.keymap import KeyMap, Row
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ConfigError, shown
@@ -72,7 +73,7 @@ class DebertaConfig(PretrainedConfig):
     num_hidden_layers: int = integer(12, high=10_000)
     num_attention_heads: int = integer(12)
     intermediate_size: int = integer(3072)
-    hidden_act: str = choice("gelu", ACTIVATIONS)
+    hidden_act: str | Callable = activation("gelu")
     hidden_dropout_prob: float = number(0.1, 0, 1)
     attention_probs_dropout_prob: float = number(0.1, 0, 1)
     max_position_embeddings: int = integer(512)

@@ -39,6 +39,25 @@ def test_a_published_config_loads_and_writes_back_what_it_had(path, tmp_path):
     assert AutoConfig.from_pretrained(tmp_path / "again") == config
 
 
+ORIGINS = PUBLISHED.parent / "ORIGINS.tsv"
+ALBERTS = sorted(  # of the first code, whose files do not name their architecture
+    PUBLISHED.parent / line.split("\t")[0]
+    for line in (ORIGINS.read_text("utf-8").splitlines() if ORIGINS.exists() else ())
+    if line.startswith("config/without-model_type/") and "albert" in line.split("\t")[2]
+)
+
+
+@pytest.mark.skipif(not ALBERTS, reason="../shared/data/configs is not there")
+@pytest.mark.parametrize("path", ALBERTS or [None], ids=lambda path: path and path.stem)
+def test_an_albert_without_a_model_type_writes_back_what_it_had(path, tmp_path):
+    given = json.loads(path.read_text("utf-8"))
+    config = glassformer.AlbertConfig.from_dict(given)
+    config.save_pretrained(tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text("utf-8"))
+    assert {key: written[key] for key in given} == given
+    assert glassformer.AlbertConfig.from_pretrained(tmp_path) == config
+
+
 # --- keys of other programs, one by one -------------------------------------------------------------------------------
 
 

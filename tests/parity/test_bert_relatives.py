@@ -291,3 +291,26 @@ def test_what_the_old_library_saves_is_read_back(case, references):
     for (name, a), (other, b) in zip(ours.state_dict().items(), again.state_dict().items(), strict=True):
         assert name == other
         assert torch.equal(a, b), name
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["AlbertForMultipleChoice", "ElectraForMultipleChoice", "ElectraForCausalLM"])
+def test_heads_with_inputs_of_another_shape_equal_the_new_library_too(name, tmp_path):
+    """What the contract leaves out: choices, and a decoder with its loss."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    kind = getattr(glassformer, name)
+    model = kind(TINY[kind.config_class.model_type](**({"is_decoder": True} if "Causal" in name else {})))
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    model.save_pretrained(tmp_path)
+    model = model.double().eval()
+    theirs = getattr(transformers, name).from_pretrained(tmp_path, dtype=torch.float64, attn_implementation="eager")
+    ids = tokens(3, LENGTH)
+    batch = {"input_ids": ids, "labels": ids}
+    if "Choice" in name:
+        batch = {"input_ids": ids[None], "labels": torch.tensor([2])}
+    ours, expected = model(**batch, output_hidden_states=True), theirs.eval()(**batch, output_hidden_states=True)
+    for key in ("loss", "logits", "hidden_states"):
+        found, wanted = (torch.stack([*out[key]]) if key == "hidden_states" else out[key] for out in (ours, expected))
+        torch.testing.assert_close(found.double(), wanted.double(), rtol=1e-6 if key == "loss" else 1e-10, atol=1e-10)
