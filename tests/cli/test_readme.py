@@ -45,7 +45,7 @@ def test_both_name_the_same_identifiers():
 
 def test_the_python_code_runs(minilm, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    code = "\n".join(block for language, block in blocks("README.md")  # those of the other one are the same if language == "python")
+    code = "\n".join(block for language, block in blocks("README.md") if language == "python")  # and in the other one
     assert code.count("import") >= 3
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
     shown = capsys.readouterr().out
