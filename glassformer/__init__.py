@@ -20,15 +20,24 @@ _HOMES = {  # the classes of the registry come on top
     "text.tokenizer": "PreTrainedTokenizer",
     "text.encoding": "BatchEncoding",
     "text.wordpiece.wordpiece": "BasicTokenizer WordpieceTokenizer",
-    "text.bert_tokenizer": "BertTokenizer BertTokenizerFast",
-    "text.distilbert_tokenizer": "DistilBertTokenizer DistilBertTokenizerFast",
+    "text.bert_tokenizer": """BertTokenizer BertTokenizerFast ElectraTokenizer ElectraTokenizerFast ConvBertTokenizer
+        ConvBertTokenizerFast LayoutLMTokenizer LayoutLMTokenizerFast LxmertTokenizer
+        LxmertTokenizerFast MobileBertTokenizer MobileBertTokenizerFast SqueezeBertTokenizer
+        SqueezeBertTokenizerFast""",
+    "text.distilbert_tokenizer": """DistilBertTokenizer DistilBertTokenizerFast RetriBertTokenizer
+        RetriBertTokenizerFast""",
     "text.gpt2_tokenizer": "GPT2Tokenizer GPT2TokenizerFast",
     "text.openai_gpt_tokenizer": "OpenAIGPTTokenizer OpenAIGPTTokenizerFast",
-    "text.roberta_tokenizer": "RobertaTokenizer RobertaTokenizerFast",
+    "text.roberta_tokenizer": """RobertaTokenizer RobertaTokenizerFast BartTokenizer BartTokenizerFast LEDTokenizer
+        LEDTokenizerFast LongformerTokenizer LongformerTokenizerFast""",
     "text.albert_tokenizer": "AlbertTokenizer AlbertTokenizerFast",
     "text.camembert_tokenizer": "CamembertTokenizer CamembertTokenizerFast",
     "text.deberta_v2_tokenizer": "DebertaV2Tokenizer DebertaV2TokenizerFast",
     "text.xlm_roberta_tokenizer": "XLMRobertaTokenizer XLMRobertaTokenizerFast",
+    "text.deberta_tokenizer": "DebertaTokenizer DebertaTokenizerFast",
+    "text.funnel_tokenizer": "FunnelTokenizer FunnelTokenizerFast",
+    "text.t5_tokenizer": "T5Tokenizer T5TokenizerFast MT5Tokenizer MT5TokenizerFast",
+    "text.xlnet_tokenizer": "XLNetTokenizer XLNetTokenizerFast",
     "text.auto_tokenizer": "AutoTokenizer",
     "text.training.vocabulary_training": "train_vocabulary",
     "text.training.new_tokenizer": "train_tokenizer",

@@ -255,17 +255,37 @@ ARCHITECTURES = {
     )
 }
 
-# Tokenizers by the name that files give them, with or without "Fast"; modules are those of `glassformer.text`.
+# Tokenizers by the name that files give them, with or without "Fast"; modules are those of `glassformer.text`. Many
+# models have the tokenizer of another one under a name of their own.
 TOKENIZERS = {
     "AlbertTokenizer": "albert_tokenizer.AlbertTokenizer",
+    "BartTokenizer": "roberta_tokenizer.RobertaTokenizer",
     "BertTokenizer": "bert_tokenizer.BertTokenizer",
     "CamembertTokenizer": "camembert_tokenizer.CamembertTokenizer",
+    "ConvBertTokenizer": "bert_tokenizer.BertTokenizer",
+    "DPRContextEncoderTokenizer": "bert_tokenizer.BertTokenizer",
+    "DPRQuestionEncoderTokenizer": "bert_tokenizer.BertTokenizer",
+    "DebertaTokenizer": "deberta_tokenizer.DebertaTokenizer",
     "DebertaV2Tokenizer": "deberta_v2_tokenizer.DebertaV2Tokenizer",
     "DistilBertTokenizer": "distilbert_tokenizer.DistilBertTokenizer",
+    "ElectraTokenizer": "bert_tokenizer.BertTokenizer",
+    "ErnieTokenizer": "bert_tokenizer.BertTokenizer",
+    "FunnelTokenizer": "funnel_tokenizer.FunnelTokenizer",
     "GPT2Tokenizer": "gpt2_tokenizer.GPT2Tokenizer",
+    "LEDTokenizer": "roberta_tokenizer.RobertaTokenizer",
+    "LayoutLMTokenizer": "bert_tokenizer.BertTokenizer",
+    "LongformerTokenizer": "roberta_tokenizer.RobertaTokenizer",
+    "LxmertTokenizer": "bert_tokenizer.BertTokenizer",
+    "MT5Tokenizer": "t5_tokenizer.T5Tokenizer",
+    "MobileBertTokenizer": "bert_tokenizer.BertTokenizer",
+    "MvpTokenizer": "roberta_tokenizer.RobertaTokenizer",
     "OpenAIGPTTokenizer": "openai_gpt_tokenizer.OpenAIGPTTokenizer",
+    "RetriBertTokenizer": "distilbert_tokenizer.DistilBertTokenizer",
     "RobertaTokenizer": "roberta_tokenizer.RobertaTokenizer",
+    "SqueezeBertTokenizer": "bert_tokenizer.BertTokenizer",
+    "T5Tokenizer": "t5_tokenizer.T5Tokenizer",
     "XLMRobertaTokenizer": "xlm_roberta_tokenizer.XLMRobertaTokenizer",
+    "XLNetTokenizer": "xlnet_tokenizer.XLNetTokenizer",
 }
 
 

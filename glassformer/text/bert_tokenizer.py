@@ -249,4 +249,26 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
 
 
 BertTokenizerFast = BertTokenizer
-__all__ = ["BertTokenizer", "BertTokenizerFast"]
+# Models whose tokenizer is the same under a name of their own.
+ElectraTokenizer = ElectraTokenizerFast = BertTokenizer
+ConvBertTokenizer = ConvBertTokenizerFast = BertTokenizer
+LayoutLMTokenizer = LayoutLMTokenizerFast = BertTokenizer
+LxmertTokenizer = LxmertTokenizerFast = BertTokenizer
+MobileBertTokenizer = MobileBertTokenizerFast = BertTokenizer
+SqueezeBertTokenizer = SqueezeBertTokenizerFast = BertTokenizer
+__all__ = [
+    "BertTokenizer",
+    "BertTokenizerFast",
+    "ConvBertTokenizer",
+    "ConvBertTokenizerFast",
+    "ElectraTokenizer",
+    "ElectraTokenizerFast",
+    "LayoutLMTokenizer",
+    "LayoutLMTokenizerFast",
+    "LxmertTokenizer",
+    "LxmertTokenizerFast",
+    "MobileBertTokenizer",
+    "MobileBertTokenizerFast",
+    "SqueezeBertTokenizer",
+    "SqueezeBertTokenizerFast",
+]

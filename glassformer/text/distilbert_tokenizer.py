@@ -17,4 +17,6 @@ class DistilBertTokenizer(BertTokenizer):
 
 
 DistilBertTokenizerFast = DistilBertTokenizer
-__all__ = ["DistilBertTokenizer", "DistilBertTokenizerFast"]
+# A model whose tokenizer is the same under a name of its own.
+RetriBertTokenizer = RetriBertTokenizerFast = DistilBertTokenizer
+__all__ = ["DistilBertTokenizer", "DistilBertTokenizerFast", "RetriBertTokenizer", "RetriBertTokenizerFast"]

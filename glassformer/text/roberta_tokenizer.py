@@ -126,4 +126,17 @@ class RobertaTokenizer(ByteLevelTokenizer):
 
 
 RobertaTokenizerFast = RobertaTokenizer
-__all__ = ["RobertaTokenizer", "RobertaTokenizerFast"]
+# Models whose tokenizer is the same under a name of their own.
+BartTokenizer = BartTokenizerFast = RobertaTokenizer
+LEDTokenizer = LEDTokenizerFast = RobertaTokenizer
+LongformerTokenizer = LongformerTokenizerFast = RobertaTokenizer
+__all__ = [
+    "BartTokenizer",
+    "BartTokenizerFast",
+    "LEDTokenizer",
+    "LEDTokenizerFast",
+    "LongformerTokenizer",
+    "LongformerTokenizerFast",
+    "RobertaTokenizer",
+    "RobertaTokenizerFast",
+]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...errors import InputError, TokenizerError, suggests
 from ..encoding import Slot
 from .encoding_options import TRUNCATION, check_choice
 from .special_tokens import SpecialTokens
 from .windows import lengths_that_fit, special_count
+
+if TYPE_CHECKING:
+    from tokenizers.processors import TemplateProcessing
+
+    from ..tokenizer import PreTrainedTokenizer
 
 
 def template_with_segments(tokenizer: SpecialTokens, pair: bool) -> tuple[Slot, ...]:
@@ -28,6 +35,23 @@ def cls_and_sep(tokenizer: SpecialTokens) -> tuple[int, int]:
     if tokenizer.cls_token is None or tokenizer.sep_token is None:
         raise TokenizerError("special tokens were requested, but cls_token or sep_token is None")
     return tokenizer.cls_token_id, tokenizer.sep_token_id
+
+
+def template_processing(tokenizer: PreTrainedTokenizer) -> TemplateProcessing:
+    """The same template for the Rust engine."""
+    from tokenizers.processors import TemplateProcessing
+
+    def slots(pair: bool) -> list[str]:
+        return [
+            f"{'$' + 'AB'[slot.sequence] if slot.token_id is None else tokenizer.ids_to_tokens[slot.token_id]}:"
+            f"{slot.type_id}"
+            for slot in tokenizer.template(pair)
+        ]
+
+    special = sorted({slot.token_id for slot in tokenizer.template(True) if slot.token_id is not None})
+    return TemplateProcessing(
+        single=slots(False), pair=slots(True), special_tokens=[(tokenizer.ids_to_tokens[i], i) for i in special]
+    )
 
 
 class Template(SpecialTokens):

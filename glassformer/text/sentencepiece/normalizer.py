@@ -36,7 +36,7 @@ class Normalizer:
         self._difficult: set[str] = set()
 
     def __call__(self, text: str, prefix: bool = True) -> str:
-        """The changed text; without `prefix`, it gets no space before it."""
+        """The changed text; without `prefix` it goes on after another one: no space is put before it, its own stays."""
         if not self._is_plain:
             return self.aligned(text, prefix)[0]
         if not self._unchanged.issuperset(text):
@@ -46,8 +46,11 @@ class Normalizer:
                 return self.aligned(text, prefix)[0]
             text = text.translate(self._replaced)
         if self.settings.remove_extra_whitespaces:
+            begins_with_space = not prefix and text.startswith(" ")
             text = " ".join([part for part in text.split(" ") if part]) if "  " in text else text.strip(" ")
             text = text.replace(" ", SPACE).rstrip(SPACE)
+            if begins_with_space and text:
+                return SPACE + text
         else:
             text = text.replace(" ", SPACE)
         return SPACE + text if text and prefix and self.settings.add_dummy_prefix else text
@@ -74,7 +77,7 @@ class Normalizer:
         removes = settings.remove_extra_whitespaces
         units = list(self._units(text))
         first, before = 0, None
-        while removes and first < len(units) and units[first][0] == " ":
+        while prefix and removes and first < len(units) and units[first][0] == " ":
             before = units[first][1:]
             first += 1
         if first == len(units):
@@ -85,7 +88,7 @@ class Normalizer:
         if dummy and not settings.whitespace_as_suffix:
             chars.append(space)
             spans.append(before or (units[first][1], units[first][1] + 1))
-        after_space = removes
+        after_space = removes and prefix
         for unit, start, end in units[first:]:
             if after_space and unit.startswith(" "):
                 unit = unit.lstrip(" ")

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ...errors import TokenizerError
 from ..base.settings import read_vocabulary
+from ..base.template import template_processing
 from ..base.tokenizer_files import ENGINE
-from ..encoding import Details, Offsets, Pieces
+from ..encoding import Details, Offsets, Pieces, join_pieces
 from ..tokenizer import PreTrainedTokenizer
 from .decoding import PieceDecoder
 from .model_file import BPE, USER_DEFINED, Piece, SentencePieceModel, byte_piece, read_model, write_model
@@ -117,11 +118,21 @@ class SentencePieceTokenizer(PreTrainedTokenizer):
         """Whether the model puts its space before a stretch between special tokens that begins here."""
         return True
 
-    def _encode_plain(self, texts: list[str], split_special_tokens: bool) -> list[Pieces]:
-        return [self._pieces_of_stretch(text, prefix=True) for text in texts]
+    def _pieces(self, texts: list[str], split_special_tokens: bool = False) -> list[Pieces]:
+        made = []
+        for text in texts:
+            cuts = [(0, len(text), None)] if split_special_tokens else self._split_at_special_tokens(text)
+            parts = [
+                (start, self._special_piece(token))
+                if token
+                else (start, self._pieces_of_stretch(text[start:end], self._gets_prefix(start)))
+                for start, end, token in cuts
+            ]
+            made.append(parts[0][1] if len(parts) == 1 and not parts[0][0] else join_pieces(parts, self.ids_to_tokens))
+        return made
 
     def _pieces_of_stretch(self, text: str, prefix: bool) -> Pieces:
-        """The pieces of a text without special tokens; without `prefix`, the model puts no space before it."""
+        """The pieces of a text without special tokens; without `prefix`, it gets no space before it."""
         prepared = self._prepared(text)
         stretches = self._stretches(prepared)
         if len(stretches) == 1:
@@ -339,21 +350,7 @@ class SentencePieceTokenizer(PreTrainedTokenizer):
 
     def _finish_engine(self, engine: Tokenizer) -> None:
         """Give an engine that is to be saved its template."""
-        from tokenizers.processors import TemplateProcessing
-
-        def slots(pair: bool) -> list[str]:
-            return [
-                f"{'$' + 'AB'[slot.sequence] if slot.token_id is None else self.ids_to_tokens[slot.token_id]}:"
-                f"{slot.type_id}"
-                for slot in self.template(pair)
-            ]
-
-        special = {slot.token_id for slot in self.template(True) if slot.token_id is not None}
-        engine.post_processor = TemplateProcessing(
-            single=slots(False),
-            pair=slots(True),
-            special_tokens=[(self.ids_to_tokens[index], index) for index in sorted(special)],
-        )
+        engine.post_processor = template_processing(self)
 
 
 def spans_of(surfaces: Sequence[str], places: Offsets) -> Offsets:
