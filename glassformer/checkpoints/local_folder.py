@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from ..errors import HubError
+from .folder_save import finish_save
 from .hub_cache import check_revision, snapshot_of
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re.ASCII)
@@ -20,6 +21,7 @@ def local_folder(name_or_path: str | os.PathLike, revision: str | None) -> Path 
         raise HubError(f"a folder or a name such as 'org/name' is needed, got {name_or_path!r}")
     path = Path(text).expanduser()
     if path.is_dir():
+        finish_save(path)
         is_cached_repository = (path / "snapshots").is_dir() and not (path / "config.json").exists()
         return _snapshot_of_folder(path, revision) if is_cached_repository else path
     if path.exists():

@@ -4,7 +4,8 @@ A folder holds them as safetensors or as pytorch_model.bin, in one file or in sh
 of these: each file is checked by the reader of its format, and shards against their index. Neither format carries a
 checksum of its values: what cannot be noticed is a value that changed in place. Imports run one way:
 
-    weights -> saving -> safetensors_file, torch_file -> file_values, tensor_pickle -> tensor_refs -> formats, files
+    weights -> saving -> folder_save, safetensors_file, torch_file -> file_values, tensor_pickle -> tensor_refs ->
+    formats, files
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 import torch
 
 from glassformer.checkpoints.files import clip, read_weight_map, reason_of
+from glassformer.checkpoints.folder_save import COMPLETE, finish_save
 from glassformer.checkpoints.formats import ENTRIES, TensorInfo
 from glassformer.checkpoints.named_files import is_inside
 from glassformer.checkpoints.safetensors_file import SafetensorsFile
@@ -83,6 +85,7 @@ def open_weights(path: str | os.PathLike, *, only_safetensors: bool = False) -> 
     UnsafeFileError for one that holds code.
     """
     path = Path(path)
+    finish_save(path if path.is_dir() else path.parent)
     if path.is_dir():
         path = path / _entry_of(path)
         if only_safetensors and path.name.startswith("pytorch_model.bin"):
@@ -119,17 +122,18 @@ def _open_file(path: Path) -> SafetensorsFile | TorchFile:
 
 
 def _open_shards(index: Path) -> Weights:
-    # A save that goes on meanwhile replaces the index before it replaces a shard: when the index is still the same
-    # file after all shards are open, they belong together.
+    # A save that goes on meanwhile replaces the index before it replaces a shard, and is complete before either: when
+    # the index is still the same file after all shards are open, and no save waits, they belong together.
     for _ in range(3):
         before = _identity(index)
+        finish_save(index.parent)
         try:
             weights = _open_shards_once(index)
         except CheckpointError:
-            if _identity(index) == before:
+            if _is_unchanged(index, before):
                 raise
             continue
-        if _identity(index) == before:
+        if _is_unchanged(index, before):
             return weights
     raise CheckpointError(f"{index} keeps changing while it is read: another process is saving into this folder")
 
@@ -140,6 +144,10 @@ def _identity(path: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _is_unchanged(index: Path, before: tuple[int, ...] | None) -> bool:
+    return not (index.parent / COMPLETE).exists() and _identity(index) == before
 
 
 def _open_shards_once(index: Path) -> Weights:

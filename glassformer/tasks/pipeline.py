@@ -112,8 +112,11 @@ class Pipeline:
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Write the model and its tokenizer into a folder that `pipeline(model=folder)` reads."""
-        self.model.save_pretrained(folder)
-        self.worker.save_processor(folder)
+        from ..checkpoints.folder_save import saved_together
+
+        with saved_together(folder) as staged:
+            self.model.save_pretrained(staged)
+            self.worker.save_processor(staged)
 
     def __repr__(self) -> str:
         return f"Pipeline({self.task}, {type(self.model).__name__} {self.model.config.name_or_path!r})"

@@ -35,6 +35,7 @@ from ..checkpoints.files import (
     remove_stale_temporaries,
     write_atomically,
 )
+from ..checkpoints.folder_save import finish_save, saved_together
 from ..checkpoints.formats import ENTRIES
 from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
@@ -66,6 +67,7 @@ def checkpoints_in(folder: Path) -> dict[int, Path]:
 
 def refuse_used_folder(folder: Path, resume: bool, command: str | None = None) -> None:
     """Raise if the folder of a run contains files that it must not overwrite; `command` is the one that was given."""
+    finish_save(folder)
     existing = checkpoints_in(folder)
     if existing and not resume:
         raise InputError(
@@ -116,8 +118,9 @@ def locked(folder: Path) -> Iterator[None]:
 
 def write_model(folder: Path, task: Task, model: nn.Module | None = None) -> None:
     """Write the task's model, or an unsharded copy of it, and its processor, as from_pretrained reads them."""
-    (task.trainable if model is None else model).save_pretrained(folder)
-    task.save_processor(folder)
+    with saved_together(folder) as staged:
+        (task.trainable if model is None else model).save_pretrained(staged)
+        task.save_processor(staged)
 
 
 def write_checkpoint(

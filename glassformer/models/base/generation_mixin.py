@@ -60,5 +60,8 @@ class GenerationMixin:
             self._generation_config = GenerationConfig.from_pretrained(folder)
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> None:
-        super().save_pretrained(save_directory, **options)
-        self.generation_config.save_pretrained(save_directory)
+        from ...checkpoints.folder_save import saved_together
+
+        with saved_together(save_directory) as staged:
+            super().save_pretrained(staged, **options)
+            self.generation_config.save_pretrained(staged)

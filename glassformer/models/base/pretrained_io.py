@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...checkpoints.files import make_folder
+from ...checkpoints.folder_save import saved_together
 from ...checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder, without_pickles
 from ...checkpoints.ignored_arguments import IGNORED_BY_MODELS, resolve_ignored_arguments
 from ...checkpoints.key_prefixes import without_wrapper_prefix
@@ -305,8 +306,9 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         if self.adapter is not None:
             from ..lora import save_adapter
 
-            save_adapter(self, folder)
-            self.config.save_pretrained(folder)
+            with saved_together(folder) as staged:
+                save_adapter(self, staged)
+                self.config.save_pretrained(staged)
             return
         tied = self.tied_names()
         weights = self.state_dict()
@@ -318,7 +320,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         tensors = self.keymap.to_file(own, prefixed=self.base_model is not self, config=self.config)
         untrained = [part.removeprefix(self.keymap.prefix) for part in self.untrained_since_load()]
         metadata = {UNTRAINED: ", ".join(untrained)} if untrained else {}
-        write_weights(
-            folder, tensors, max_shard_size=max_shard_size, safe_serialization=safe_serialization, metadata=metadata
-        )
-        self.config.save_pretrained(folder)
+        options = {"max_shard_size": max_shard_size, "safe_serialization": safe_serialization, "metadata": metadata}
+        with saved_together(folder) as staged:
+            write_weights(staged, tensors, **options)  # type: ignore[arg-type]
+            self.config.save_pretrained(staged)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...checkpoints.files import make_folder
+from ...checkpoints.folder_save import saved_together
 from ...errors import InputError, nearest, refuse_unknown, suggests
 from ...models.auto import AutoModel
 from ...models.base.pretrained_model import PreTrainedModel
@@ -138,11 +139,12 @@ class SentenceEncoder(nn.Module):
             "default_prompt_name": self.default_prompt_name,
             "similarity_fn_name": self.similarity_fn_name,
         }
-        if self.routes:
-            self.save_routes(make_folder(folder), general)
-            return
-        self.save_transformer(folder)
-        write_sentence_files(folder, list(self.steps), self.model.config.hidden_size, self.settings, general)
+        with saved_together(folder) as staged:
+            if self.routes:
+                self.save_routes(staged, general)
+                return
+            self.save_transformer(staged)
+            write_sentence_files(staged, list(self.steps), self.model.config.hidden_size, self.settings, general)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -146,11 +146,11 @@ class PretrainedFiles(SpecialTokens):
     def save_pretrained(self, save_directory: str | PathLike[str]) -> tuple[str, ...]:
         """Write all files into a folder, made if it is not there, and return their paths."""
         from ...checkpoints.files import write_atomically
+        from ...checkpoints.folder_save import saved_together
 
         folder = Path(save_directory)
         if folder.is_file():
             raise TokenizerError(f"{folder} is a file, a tokenizer is saved into a folder")
-        folder.mkdir(parents=True, exist_ok=True)
         files = self._vocabulary_files()
         added = {str(index): token.to_dict() for index, token in self.added_tokens_decoder.items()}
         files[CONFIG] = json_text(
@@ -159,8 +159,9 @@ class PretrainedFiles(SpecialTokens):
         files[SPECIAL] = json_text(self._saved_special_tokens())
         if self.added_tokens_encoder:
             files[ADDED] = json_text(self.added_tokens_encoder)
-        for name, text in files.items():
-            write_atomically(folder / name, text)
+        with saved_together(folder) as staged:
+            for name, text in files.items():
+                write_atomically(staged / name, text)
         return tuple(str(folder / name) for name in files)
 
 
@@ -168,6 +169,9 @@ def find(name_or_path: str | PathLike[str], files: tuple[str, ...], **hub: Any) 
     """The folder or file that is meant; the hub is queried only when nothing of that name is here."""
     path = Path(name_or_path).expanduser()
     if path.exists():
+        from ...checkpoints.folder_save import finish_save
+
+        finish_save(path)
         return path
     from ...checkpoints.hub import find_folder
 

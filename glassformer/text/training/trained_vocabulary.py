@@ -83,6 +83,7 @@ class Vocabulary:
     def save(self, folder: str | PathLike[str]) -> tuple[str, ...]:
         """Write tokenizer.json, and vocab.txt (WordPiece) or vocab.json and merges.txt (BPE)."""
         from ...checkpoints.files import write_atomically
+        from ...checkpoints.folder_save import saved_together
 
         whole_text = self.engine.to_str(pretty=True)
         files = {"tokenizer.json": whole_text}
@@ -94,7 +95,7 @@ class Vocabulary:
             files["vocab.json"] = json.dumps(self.vocab, ensure_ascii=False)
             files["merges.txt"] = "\n".join(["#version: 0.2", *pairs]) + "\n"
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            write_atomically(folder / name, text)
+        with saved_together(folder) as staged:
+            for name, text in files.items():
+                write_atomically(staged / name, text)
         return tuple(str(folder / name) for name in files)
