@@ -91,9 +91,12 @@ def check_labels(name: str, value: Any) -> dict[int, str] | None:
     if value is None:
         return None
     try:
-        return {int(key): str(label) for key, label in value.items()}
+        labels = {int(key): str(label) for key, label in value.items()}
     except (AttributeError, TypeError, ValueError):
         raise ConfigError(f"{name} must map integers to names, got {shown(value)}") from None
+    if sorted(labels) != list(range(len(labels))):
+        raise ConfigError(f"{name} must number the labels from 0 on, without gaps, got {shown(value)}")
+    return labels
 
 
 def check_label_ids(name: str, value: Any) -> dict[str, int] | None:

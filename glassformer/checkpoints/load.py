@@ -22,6 +22,8 @@ from .weights import Weights
 
 log = logging.getLogger("glassformer")
 
+CLASSIFIERS = ("classifier.weight", "classifier.out_proj.weight", "score.weight")  # one row for each label
+
 
 @dataclass
 class LoadReport:
@@ -296,11 +298,22 @@ def resolve_device(device_map: Any) -> torch.device | None:
 
 
 def resolve_labels(config: PretrainedConfig, weights: Weights) -> None:
-    """Where a config contradicts itself about the number of labels, the classifier's own shape decides."""
+    """Where a config contradicts itself about the labels, the classifier's own shape decides."""
     stated = config.extra.pop("num_labels_in_file", None)
-    if stated is None or "classifier.weight" not in weights.names():
+    listed = config.extra.pop("id2label_in_file", None)
+    names = [name for name in CLASSIFIERS if name in weights]
+    rows = weights.info(names[0]).shape[0] if names and weights.info(names[0]).shape else None
+    if listed is not None:
+        numbers = {int(number): str(label) for number, label in listed.items()}
+        if rows is not None and rows > max(numbers):
+            config.id2label = {row: numbers.get(row, f"LABEL_{row}") for row in range(rows)}
+        log.warning(
+            "id2label in config.json numbers its labels %s; they are taken to mean %s",
+            ", ".join(map(str, sorted(numbers))),
+            ", ".join(f"{number} {label}" for number, label in config.id2label.items()),
+        )
+    if stated is None or rows is None:
         return
-    rows = weights.info("classifier.weight").shape[0]
     if rows != config.num_labels:
         config.num_labels = rows
     log.warning(

@@ -105,6 +105,21 @@ def as_json(value: Any) -> Any:
     return function_name(value) if callable(value) else value.to_dict()
 
 
+def renumbered(labels: Any) -> dict[int, str] | None:
+    """The labels of a file in their order, numbered from 0 on; None if they are, or are no table of labels.
+
+    >>> renumbered({"1": "good", "2": "bad"})
+    {0: 'good', 1: 'bad'}
+    """
+    try:
+        numbers = sorted((int(number), str(label)) for number, label in labels.items())
+    except (AttributeError, TypeError, ValueError):
+        return None
+    if [number for number, _ in numbers] == list(range(len(numbers))):
+        return None
+    return {number: label for number, (_, label) in enumerate(numbers)}
+
+
 def labels_by_number(label2id: Mapping[str, int]) -> dict[int, str]:
     """The id2label of a label2id that names every label once; empty for any other.
 
@@ -282,6 +297,10 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
             if value is not None and name in known:
                 refuse_contradiction(key, value, names.get(name, key), ours.get(name, value))
                 ours[name] = value
+        numbered = renumbered(ours.get("id2label"))
+        if numbered is not None:
+            extra["id2label_in_file"], ours["id2label"] = ours["id2label"], numbered
+            ours.pop("label2id", None)
         labels = ours.get("id2label")
         if isinstance(labels, Mapping) and labels and "num_labels" in ours and len(labels) != ours["num_labels"]:
             extra["num_labels_in_file"] = ours.pop("num_labels")  # resolved by the weights' own shapes
@@ -330,6 +349,12 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         values["_name_or_path"] = values.pop("name_or_path")
         return json.loads(json.dumps(values, default=as_json))
 
+    def shaping_fields(self) -> dict[str, Any]:
+        """The labels, and the fields that a built model never reads again, as JSON values."""
+        assignable = ASSIGNABLE - {"id2label"}
+        values = {name: self.__dict__[name] for name in self.field_names() if name not in assignable}
+        return json.loads(json.dumps(values, default=as_json))
+
     def to_diff_dict(self) -> dict[str, Any]:
         """What a config.json holds: the architecture's own fields, and common ones that differ from their default."""
         common = {spec.name: spec for spec in dataclasses.fields(PretrainedConfig)}
@@ -341,7 +366,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         if self._has_plain_labels() and self.num_labels == PretrainedConfig.num_labels:
             values.pop("id2label", None), values.pop("label2id", None)
         values.pop("num_labels", None)  # id2label implies it
-        values.pop("num_labels_in_file", None)
+        values.pop("num_labels_in_file", None), values.pop("id2label_in_file", None)
         if not values["_name_or_path"]:
             del values["_name_or_path"]
         return dict(sorted(values.items()))

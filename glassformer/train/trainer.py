@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from ..checkpoints.files import make_folder, write_atomically
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import CheckpointError, GlassformerError, InputError, suggests
 from ..models.base.parameters import count_parameters
 from ..models.base.pretrained_model import PreTrainedModel
@@ -347,9 +348,13 @@ class Trainer:
 
     @property
     def all_settings(self) -> dict[str, Any]:
-        """What should not change when a run is resumed: the settings, and the options of the task."""
+        """What should not change when a run is resumed: the settings, the options of the task, the model's config."""
+        config = getattr(self.task.model, "config", None)
+        fields = config.shaping_fields() if isinstance(config, PretrainedConfig) else {}
         options = {name: value for name, value in vars(self.task.options).items() if not callable(value)}
-        return {**self.settings.to_dict(), **{f"options.{name}": str(value) for name, value in options.items()}}
+        return {**self.settings.to_dict(), **{f"options.{name}": str(value) for name, value in options.items()}} | {
+            f"config.{name}": value for name, value in fields.items()
+        }
 
     def save(self, unscheduled: bool = False) -> None:
         """Write a checkpoint of the current state, and remove old ones beyond the limit."""

@@ -18,6 +18,7 @@ from glassformer import (
     BertForPreTraining,
     BertForSequenceClassification,
     BertModel,
+    ConfigError,
     WeightsError,
 )
 
@@ -342,3 +343,56 @@ def test_computed_tables_are_held_against_the_files_too(tmp_path):
             glassformer.TransformerLMHeadModel.from_pretrained(tmp_path)
 
     assert memory_growth(load) < 50 * 10**6
+
+
+def small(**fields):
+    shape = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    return BertForSequenceClassification(glassformer.BertConfig(**shape, intermediate_size=8, **fields))
+
+
+def test_weights_that_a_lenient_load_state_dict_leaves_random_are_counted(caplog, tmp_path):
+    trained, model = small(), small()
+    total = len(dict(model.named_parameters()))
+    values = {f"model.{name}": value for name, value in trained.state_dict().items()}
+    values |= {name: value for name, value in trained.state_dict().items() if name.startswith("classifier")}
+    model.load_state_dict(values, strict=False)
+    assert f"2 of {total} weights were loaded; {total - 2} kept their random values: bert.embeddings" in caplog.text
+    assert f"{len(trained.state_dict())} of the given ones have no place: model.bert" in caplog.text
+    assert model.untrained == ["bert", "bert.pooler"]  # one trained head made a trained model of it before
+    caplog.clear()
+    model.load_state_dict({k: v for k, v in trained.state_dict().items() if "pooler" not in k}, strict=False)
+    assert model.untrained == ["bert.pooler"] and "2 kept their random values" in caplog.text
+    model.load_state_dict(trained.state_dict())
+    assert model.untrained == []
+
+
+def test_a_lenient_load_into_a_loaded_model_leaves_it_trained(caplog, tmp_path):
+    small().save_pretrained(tmp_path)
+    model = BertForSequenceClassification.from_pretrained(tmp_path)
+    head = {name: value for name, value in model.state_dict().items() if name.startswith("classifier")}
+    caplog.clear()
+    model.load_state_dict(head, strict=False)
+    assert model.untrained == [] and not caplog.text
+
+
+@pytest.mark.parametrize(
+    "rows, labels, expected",
+    [
+        (2, {"1": "good", "2": "bad"}, {0: "good", 1: "bad"}),
+        (3, {"1": "good", "2": "bad"}, {0: "LABEL_0", 1: "good", 2: "bad"}),
+        (2, {"0": "good", "5": "bad"}, {0: "good", 1: "bad"}),
+        (6, {"0": "good", "5": "bad"}, {0: "good", 1: "LABEL_1", 2: "LABEL_2", 3: "LABEL_3", 4: "LABEL_4", 5: "bad"}),
+    ],
+)
+def test_labels_that_are_not_numbered_from_zero(tmp_path, caplog, rows, labels, expected):
+    small(num_labels=rows).save_pretrained(tmp_path)
+    for label2id in ({}, {"label2id": {label: int(number) for number, label in labels.items()}}):
+        configure(tmp_path, id2label=labels, **label2id)
+        model = BertForSequenceClassification.from_pretrained(tmp_path)
+        assert model.config.id2label == expected and model.num_parameters() > 0
+        assert model.config.label2id == {label: number for number, label in expected.items()}
+        assert "id2label in config.json numbers its labels" in caplog.text
+    model.save_pretrained(tmp_path / "again")
+    assert BertForSequenceClassification.from_pretrained(tmp_path / "again").config.id2label == expected
+    with pytest.raises(ConfigError, match="must number the labels from 0 on"):
+        small(id2label={1: "good", 2: "bad"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import json
 import os
@@ -234,6 +235,20 @@ def test_other_settings_are_reported(tmp_path, caplog):
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=3, weight_decay=0.5)).train(resume=True)
     assert "max_steps 3 (was 2), weight_decay 0.5 (was 0.01)" in caplog.text
+
+
+def test_another_config_is_reported(tmp_path, caplog):
+    task = classifier(tmp_path / "vocabulary")
+    Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()
+    Trainer(classifier(tmp_path / "vocabulary"), ROWS, None, settings(tmp_path / "run", max_steps=3)).train(resume=True)
+    assert "config." not in caplog.text
+    other = classifier(tmp_path / "vocabulary")
+    config = copy.deepcopy(other.model.config)
+    config.hidden_dropout_prob, config.hidden_act, config.layer_norm_eps = 0.5, "relu", 1e-5
+    other.model = type(other.model)(config)
+    Trainer(other, ROWS, None, settings(tmp_path / "run", max_steps=4)).train(resume=True)
+    for change in ("hidden_dropout_prob 0.5 (was 0.1)", "hidden_act 'relu' (was 'gelu')", "layer_norm_eps 1e-05 (was"):
+        assert f"config.{change}" in caplog.text
 
 
 def test_another_learning_rate_is_used_and_other_options_are_reported(tmp_path, caplog):

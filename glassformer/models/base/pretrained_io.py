@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -38,7 +38,7 @@ from ...checkpoints.weights import Weights, open_weights, write_weights
 from ...errors import WeightsError, refuse_unknown
 from ...nn.quantize import refuse_quantized
 from .pruning import KINDS, pruned_in
-from .untrained import UNTRAINED, has_other_head, sample_new_model, sample_parts, still_untrained
+from .untrained import UNTRAINED, has_other_head, initial_among, sample_new_model, sample_parts, still_untrained
 
 if TYPE_CHECKING:
     from .pretrained_model import PreTrainedModel
@@ -234,6 +234,31 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         parts, prefix, before = self.load_report.initialised, self.keymap.prefix, saved.split(", ")
         parts += [p for p in self.optional_parts() if p.removeprefix(prefix) in before and p not in parts]
         self._initialised, self._constructed = sample_parts(self, parts), {}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """As in torch; with `strict=False` what was loaded is counted, and a part that stays random is untrained."""
+        result = super().load_state_dict(state_dict, strict, assign)
+        parameters, tied = dict(self.named_parameters()), self.tied_names()
+        missing = [name for name in result.missing_keys if name in parameters and name not in tied]
+        if missing or result.unexpected_keys:
+            self.record_partial_load(missing, result.unexpected_keys, len(parameters))
+        return result
+
+    def record_partial_load(self, missing: Sequence[str], unexpected: Sequence[str], count: int) -> None:
+        """Report a load that left weights as they were; parts whose weights were random until then remain untrained."""
+        random = initial_among(self, missing, self._constructed)
+        if random:
+            parts: dict[str, dict[str, Tensor]] = {}
+            for name, values in random.items():
+                parts.setdefault(self.keymap.part(name) or self.base_model_prefix, {})[name] = values
+            self._constructed = parts
+        message = "%s: %d of %d weights were loaded"
+        message += f"; {len(missing)} kept {'their random values' if random else 'the values they had'}: %s"
+        message += f"; {len(unexpected)} of the given ones have no place: %s" if unexpected else ""
+        shown = [", ".join(names[:8]) + (", ..." if len(names) > 8 else "") for names in (missing, unexpected)]
+        level = logging.WARNING if random or unexpected else logging.INFO
+        given = (shown[0] or "none", shown[1]) if unexpected else (shown[0],)
+        log.log(level, message, type(self).__name__, count - len(missing), count, *given)
 
     @property
     def is_loaded(self) -> bool:

@@ -46,15 +46,24 @@ def sample_new_model(model: nn.Module, heads: Sequence[str], body: str) -> dict[
 def still_untrained(model: nn.Module, initial: dict[str, dict[str, Tensor]]) -> list[str]:
     """The parts none of whose parameters has changed."""
     now = dict(model.named_parameters())
+    return [part for part, values in initial.items() if all(is_same(now, *each) for each in values.items())]
 
-    def is_same(name: str, before: Tensor) -> bool:
-        if name not in now:
-            return False
-        after = sample(now[name])
-        rounded = (before.to(dtype).to(after.dtype) for dtype in (after.dtype, torch.bfloat16, torch.float16))
-        return any(torch.equal(each, after) for each in rounded)
 
-    return [part for part, values in initial.items() if all(is_same(name, before) for name, before in values.items())]
+def is_same(now: dict[str, nn.Parameter], name: str, before: Tensor) -> bool:
+    """Whether a parameter still has the values of a sample."""
+    if name not in now:
+        return False
+    after = sample(now[name])
+    rounded = (before.to(dtype).to(after.dtype) for dtype in (after.dtype, torch.bfloat16, torch.float16))
+    return any(torch.equal(each, after) for each in rounded)
+
+
+def initial_among(model: nn.Module, names: Sequence[str], initial: dict[str, dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Samples of those of the named parameters that still have their initial values."""
+    now, samples = dict(model.named_parameters()), {}
+    for values in initial.values():
+        samples |= {name: values[name] for name in names if name in values and is_same(now, name, values[name])}
+    return samples
 
 
 def has_other_head(name: str, config: PretrainedConfig) -> bool:
