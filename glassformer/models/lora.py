@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoints.files import make_folder, read_json, write_atomically
+from ..checkpoints.folder_save import finish_save
+from ..checkpoints.formats import ENTRIES
 from ..checkpoints.keymap import Source
 from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
@@ -26,6 +28,7 @@ from ..nn.lora import LoraLinear
 from ..nn.quantize import refuse_quantized
 from ..registry import head_of
 from ..text.base.encoding_options import check_choice, check_whole_number
+from .adapter_base import BASE_DIGEST, check_base, refuse_other_base
 from .base.parameters import freeze
 
 if TYPE_CHECKING:
@@ -152,6 +155,7 @@ def add_lora(model: PreTrainedModel, config: LoraConfig | None = None) -> LoraCo
         config = replace(config, base_model_name_or_path=model.config.name_or_path or None)
     trained = saved_modules(model, config.modules_to_save)
     freeze(model)
+    model.checked_base = None
     shared: dict[str, Tensor] = {}
     for name in targets:
         owner, _, leaf = name.rpartition(".")
@@ -322,13 +326,14 @@ def save_adapter(model: PreTrainedModel, folder: Path) -> None:
         "init_lora_weights": True,
         "inference_mode": True,
     }
-    write_safetensors(folder / WEIGHTS_FILE, adapter_tensors(model))
+    base = check_base(model, saved_modules(model, config.modules_to_save))
+    write_safetensors(folder / WEIGHTS_FILE, adapter_tensors(model), {BASE_DIGEST: base})
     write_atomically(folder / CONFIG_FILE, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
 def is_adapter(folder: Path) -> bool:
     """Whether a folder holds an adapter without a model."""
-    return (folder / CONFIG_FILE).is_file() and not any(folder.glob("model*.safetensors*"))
+    return (folder / CONFIG_FILE).is_file() and not any((folder / entry).exists() for entry in ENTRIES)
 
 
 def read_adapter_config(folder: Path) -> LoraConfig:
@@ -336,13 +341,17 @@ def read_adapter_config(folder: Path) -> LoraConfig:
     return LoraConfig.from_dict(read_json(path, CONFIG_FILE), str(path))
 
 
-def load_lora(model: PreTrainedModel, folder: str | Path) -> LoraConfig:
-    """Add the adapter of a folder to a model; it may be written here or by peft."""
+def load_lora(model: PreTrainedModel, folder: str | Path, *, check_base: bool = True) -> LoraConfig:
+    """Add the adapter of a folder to a model; it may be written here or by peft.
+
+    One that was written here knows the digest of the model it was trained on, and refuses another.
+    """
     folder = Path(folder)
+    finish_save(folder)
     config = read_adapter_config(folder)
     if model.adapter is None:
         config = add_lora(model, config)
-    load_adapter_tensors(model, folder)
+    load_adapter_tensors(model, folder, check_base=check_base)
     trained = saved_modules(model, config.modules_to_save)
     report = model.load_report
     report.initialised = [part for part in report.initialised if part not in trained]
@@ -351,7 +360,7 @@ def load_lora(model: PreTrainedModel, folder: str | Path) -> LoraConfig:
 
 
 @torch.no_grad()
-def load_adapter_tensors(model: PreTrainedModel, folder: Path) -> None:
+def load_adapter_tensors(model: PreTrainedModel, folder: Path, *, check_base: bool = True) -> None:
     """Load the adapters, and the modules that are trained in full, from a folder's file."""
     weights = open_weights(folder / WEIGHTS_FILE)
     expected = adapter_tensors(model)
@@ -365,6 +374,8 @@ def load_adapter_tensors(model: PreTrainedModel, folder: Path) -> None:
     if faults:
         listed = "\n  ".join(sorted(faults)[:50])
         raise WeightsError(f"{len(faults)} weights of the adapter in {folder} do not fit the model:\n  {listed}")
+    if check_base:
+        refuse_other_base(model, saved_modules(model, require_adapter(model).modules_to_save), weights, folder)
     for name, layer in lora_layers(model):
         source = file_source(model, name)
         layer.unmerge()

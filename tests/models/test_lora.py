@@ -11,7 +11,7 @@ import torch
 import glassformer
 from glassformer import LoraConfig, add_lora, load_lora, merge_lora, unmerge_lora
 from glassformer.checkpoints.keymap import KeyMap, Row
-from glassformer.errors import ConfigError, InputError, WeightsError
+from glassformer.errors import CheckpointError, ConfigError, InputError, WeightsError
 from glassformer.models.bert import BertModel
 from glassformer.models.lora import adapter_tensors, lora_layers
 
@@ -312,3 +312,93 @@ def test_the_adapter_is_small_and_complete(tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == [
         "adapter_config.json", "adapter_model.safetensors", "config.json",
     ]  # fmt: skip
+
+
+def trained_adapter(folder: Path, seed: int = 0) -> glassformer.BertForSequenceClassification:
+    torch.manual_seed(seed)
+    glassformer.BertForSequenceClassification(bert()).save_pretrained(folder / f"base{seed}")
+    model = glassformer.BertForSequenceClassification.from_pretrained(folder / f"base{seed}")
+    add_lora(model, LoraConfig(r=2, modules_to_save=["classifier"]))
+    shake(model)
+    return model
+
+
+def grow(model) -> None:
+    model.resize_token_embeddings(model.config.vocab_size + 3)
+
+
+def change_a_row(model) -> None:
+    model.bert.embeddings.word_embeddings.weight.data[5] += 1
+
+
+def change_a_norm(model) -> None:
+    model.bert.encoder.layer[1].output.LayerNorm.bias.data += 1e-6
+
+
+@pytest.mark.parametrize("change", [grow, change_a_row, change_a_norm])
+@pytest.mark.parametrize("when", ["before", "after", "between saves"])
+def test_what_an_adapter_does_not_hold_is_not_lost_silently(tmp_path, change, when):
+    torch.manual_seed(0)
+    glassformer.BertForSequenceClassification(bert()).save_pretrained(tmp_path / "base")
+    model = glassformer.BertForSequenceClassification.from_pretrained(tmp_path / "base")
+    if when == "before":
+        change(model)
+    add_lora(model, LoraConfig(r=2, modules_to_save=["classifier"]))
+    if when == "between saves":
+        model.save_pretrained(tmp_path / "adapter")
+    if when != "before":
+        change(model)
+    with pytest.raises(WeightsError, match=r"an adapter does not hold .*merge_lora"):
+        model.save_pretrained(tmp_path / "adapter")
+    expected = scores(merge_lora(model))
+    model.save_pretrained(tmp_path / "merged")  # the way out that the error names
+    again = glassformer.BertForSequenceClassification.from_pretrained(tmp_path / "merged")
+    assert torch.equal(scores(again), expected)
+
+
+def test_a_changed_body_that_is_saved_first_is_a_base(tmp_path):
+    model = glassformer.BertForSequenceClassification(bert())
+    grow(model)
+    model.save_pretrained(tmp_path / "grown")
+    add_lora(model, LoraConfig(r=2, modules_to_save=["classifier"]))
+    shake(model)
+    model.save_pretrained(tmp_path / "adapter")
+    again = glassformer.BertForSequenceClassification.from_pretrained(tmp_path / "grown")
+    load_lora(again, tmp_path / "adapter")
+    assert torch.equal(scores(again), scores(model))
+
+
+def test_an_adapter_remembers_its_base(tmp_path, caplog):
+    trained_adapter(tmp_path).save_pretrained(tmp_path / "adapter")
+    trained_adapter(tmp_path, seed=1)
+    other = glassformer.BertForSequenceClassification.from_pretrained(tmp_path / "base1")
+    with pytest.raises(WeightsError, match=r"was trained on another model than .*base1: the shapes are the same"):
+        load_lora(other, tmp_path / "adapter")
+    other = glassformer.BertForSequenceClassification.from_pretrained(tmp_path / "base1")
+    load_lora(other, tmp_path / "adapter", check_base=False)
+    for kind in ({}, {"dtype": torch.bfloat16}):
+        same = glassformer.BertForSequenceClassification.from_pretrained(tmp_path / "base0", **kind)
+        load_lora(same, tmp_path / "adapter")
+        load_lora(same, tmp_path / "adapter")  # and once more, where it is in use
+    tokens = glassformer.BertForTokenClassification.from_pretrained(tmp_path / "base0", ignore_mismatched_sizes=True)
+    load_lora(tokens, tmp_path / "adapter")  # under another head it is the same body
+    assert peft.PeftModel.from_pretrained(
+        transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "base0"), tmp_path / "adapter"
+    )
+
+
+def test_an_adapter_and_a_model_do_not_share_a_folder(tmp_path, caplog):
+    model = trained_adapter(tmp_path)
+    with pytest.raises(CheckpointError, match=r"holds a model, model\.safetensors, and an adapter beside it"):
+        model.save_pretrained(tmp_path / "base0")
+    model.save_pretrained(tmp_path / "adapter")
+    merge_lora(model).save_pretrained(tmp_path / "adapter", safe_serialization=False)
+    again = glassformer.AutoModelForSequenceClassification.from_pretrained(tmp_path / "adapter")
+    assert again.adapter is None and torch.equal(scores(again), scores(model))
+
+
+def test_an_adapter_of_a_model_that_is_in_no_file_says_so(tmp_path, caplog):
+    model = glassformer.BertForSequenceClassification(bert())
+    add_lora(model, LoraConfig(r=2))
+    model.save_pretrained(tmp_path)
+    assert "was neither loaded nor saved" in caplog.text

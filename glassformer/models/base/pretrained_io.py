@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ...checkpoints.files import make_folder
 from ...checkpoints.folder_save import saved_together
+from ...checkpoints.formats import ENTRIES
 from ...checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder, without_pickles
 from ...checkpoints.ignored_arguments import IGNORED_BY_MODELS, resolve_ignored_arguments
 from ...checkpoints.key_prefixes import without_wrapper_prefix
@@ -35,7 +36,7 @@ from ...checkpoints.load import (
 )
 from ...checkpoints.pretrained_config import PretrainedConfig, resolve_config
 from ...checkpoints.weights import Weights, open_weights, write_weights
-from ...errors import WeightsError, refuse_unknown
+from ...errors import CheckpointError, WeightsError, refuse_unknown
 from ...nn.quantize import refuse_quantized
 from .pruning import KINDS, pruned_in
 from .untrained import UNTRAINED, has_other_head, initial_among, sample_new_model, sample_parts, still_untrained
@@ -90,6 +91,8 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
     def __init__(self) -> None:
         super().__init__()
         self.load_report = LoadReport()
+        self.source: Path | None = None  # the folder that holds these weights, as they were loaded or saved last
+        self.checked_base: str | None = None  # under an adapter that was saved: the digest of the model
         # Initial values for `untrained`: of parts that the files lacked, or of all parts of a new model.
         self._initialised: dict[str, dict[str, Tensor]] = {}
         self._constructed: dict[str, dict[str, Tensor]] = {}
@@ -160,7 +163,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         model.load_report.notes += token_notes(config)
         model.initialise_missing_weights()
         model.record_untrained(weights.metadata.get(UNTRAINED, ""))
-        model.config.name_or_path = str(name_or_path)
+        model.config.name_or_path, model.source = str(name_or_path), folder
         model.read_generation_config(folder)
         model.log_load_report(name_or_path)
         if device is not None:
@@ -331,6 +334,9 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         if self.adapter is not None:
             from ..lora import save_adapter
 
+            model = next((name for name in ENTRIES if (folder / name).exists()), None)
+            if model is not None:
+                raise CheckpointError(f"{folder} holds a model, {model}, and an adapter beside it would not be found")
             with saved_together(folder) as staged:
                 save_adapter(self, staged)
                 self.config.save_pretrained(staged)
@@ -349,3 +355,4 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         with saved_together(folder) as staged:
             write_weights(staged, tensors, **options)  # type: ignore[arg-type]
             self.config.save_pretrained(staged)
+        self.source = folder
