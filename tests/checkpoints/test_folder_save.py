@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,10 +21,10 @@ from glassformer import (
 from glassformer.checkpoints.folder_save import COMPLETE, finish_save, saved_together
 from glassformer.errors import CheckpointError, DamagedFileError
 from glassformer.tasks.pipeline import Pipeline
+from tests.checkpoints.killed import dies_at
 from tests.train.small import gpt2
 
 SPECIAL = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
-CHANGES = ("replace", "rename", "unlink", "mkdir", "rmdir", "fsync")  # of the disk
 
 
 def classifier(folder: Path, *labels: str, words: str, seed: int) -> Pipeline:
@@ -45,34 +44,6 @@ def classifier(folder: Path, *labels: str, words: str, seed: int) -> Pipeline:
 def what_is_in(folder: Path) -> tuple:
     model, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     return tuple(model.config.id2label.values()), model.classifier.weight.flatten().tolist(), tokenizer.get_vocab()
-
-
-def dies_at(moment: int, run: Callable[[], None]) -> bool:
-    """Run in a child that is gone at its `moment`-th change of the disk; False if it lived to the end."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            left = [moment]
-
-            def dying(real):
-                def call(*args, **kwargs):
-                    if left[0] == 0:
-                        os._exit(9)
-                    left[0] -= 1
-                    return real(*args, **kwargs)
-
-                return call
-
-            for name in CHANGES:
-                setattr(os, name, dying(getattr(os, name)))
-            run()
-            status = 0
-        finally:
-            os._exit(status)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, 9)
-    return status == 9
 
 
 @pytest.mark.parametrize("size, step", [("5GB", 1), (600, 5)])
