@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -15,6 +14,7 @@ from ..checkpoints.files import LFS_POINTER, reason_of
 from ..errors import DataError
 from ..text.base.character_encodings import SAMPLE, decode_text, read_text_lines
 from .sources import Source
+from .standard_input import standard_input
 
 LONGEST_LINE = 64 * 2**20  # bytes
 LARGEST_DOCUMENT = 2**30
@@ -60,7 +60,7 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
 
 def open_stream(source: Source) -> AbstractContextManager[BinaryIO]:
     if source.path is None:
-        return contextlib.nullcontext(sys.stdin.buffer)
+        return contextlib.nullcontext(standard_input())
     return gzip.open(source.path, "rb") if source.is_packed else open(source.path, "rb")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -146,3 +149,55 @@ def test_a_usual_column_name_is_found(more, folder, tmp_path, capsys):
     index = [tmp_path / "c.npy"] if more else []
     (report,) = found(capsys, folder, tmp_path / "c.csv", "the film", "-k", 9, *more, *index)
     assert {hit["text"] for hit in report["hits"]} == {"so good", "the film"}
+
+
+# --- queries from files -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "more"),
+    [
+        ("asked.txt", "the dog is good\n北京\n", ()),
+        ("asked.jsonl", '{"id": 1, "text": "the dog is good"}\n{"id": 2, "text": "北京"}\n', ()),
+        ("asked.csv", "id,asked\n1,the dog is good\n2,北京\n", ("--query-column", "asked")),
+        ("asked.csv", "id,asked\n1,the dog is good\n2,北京\n", ("--query-column", "1")),
+    ],
+)
+def test_queries_of_a_file(folder, corpus, tmp_path, capsys, name, content, more):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    typed = found(capsys, folder, corpus, "the dog is good", "北京", "-k", 3)
+    assert found(capsys, folder, corpus, "--queries", tmp_path / name, "-k", 3, *more) == typed
+    shown = run(capsys, folder, corpus, "--queries", tmp_path / name, *more)[0]
+    assert shown.startswith("the dog is good\n") and "\n北京\n" in shown
+
+
+def test_queries_of_standard_input_and_in_another_encoding(folder, corpus, tmp_path, capsys, monkeypatch):
+    typed = found(capsys, folder, corpus, "so good", "北京")
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO("so good\n北京\n".encode())))
+    assert found(capsys, folder, corpus, "--queries", "-") == typed
+    corpus.write_text(corpus.read_text(encoding="utf-8"), encoding="gbk")
+    (tmp_path / "asked.txt").write_text("so good\n北京\n", encoding="gbk")
+    assert found(capsys, folder, corpus, "--queries", tmp_path / "asked.txt", "--encoding", "gbk") == typed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give queries to search for, or --queries with a file of them\n"),
+        (["a", "--queries", "asked.csv"], "--queries with a file of them, not both"),
+        (["a", "--query-column", "b"], "--query-column is for --queries with a file"),
+        (
+            ["--queries", "asked.csv"],
+            "there is no column 'text'; there is 'id', 'asked'; say which of them it is: --query-column",
+        ),
+        (["--queries", "asked.csv", "--query-column", "askd"], "there is no column 'askd', did you mean 'asked'?"),
+        (["--queries", "empty.txt"], "empty.txt, line 2: 'text' is empty"),
+        (["--queries", "absent.txt"], "there is no file 'absent.txt'"),
+    ],
+)
+def test_wrong_queries_are_one_line(folder, corpus, tmp_path, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    Path("asked.csv").write_text("id,asked\n1,so good\n")
+    Path("empty.txt").write_text("so good\n\n")
+    report = run(capsys, folder, corpus, *arguments, code=1)[1]
+    assert message in report and report.count("\n") == 1

@@ -121,6 +121,11 @@ def known_count(rows: Rows) -> int | None:
     return sum(lines_in(source.path) for source in rows.sources)
 
 
+def reads_standard_input(rows: Rows) -> bool:
+    """Whether rows are read from standard input, where they may arrive one by one."""
+    return any(source.path is None for source in rows.sources)
+
+
 def lines_in(path: Any) -> int:
     """The number of lines of a file, including a last one without a line end."""
     count, last = 0, b"\n"
@@ -132,10 +137,12 @@ def lines_in(path: Any) -> int:
 
 
 class PendingRows:
-    """Rows that are being answered: a queue of those without an answer, which stops at each bad one."""
+    """Rows that are being answered: a queue of those without an answer, which stops at each bad one, and where the
+    next row has not arrived yet."""
 
-    def __init__(self, items: Iterable[Row | DataError], first: int) -> None:
+    def __init__(self, items: Iterable[Row | DataError], first: int, would_wait: Callable[[], bool] | None) -> None:
         self.items = iter(items)
+        self.would_wait = would_wait
         self.next = first  # the number of the row to be read next
         self.queue: deque[tuple[int, Row]] = deque()
         self.fault: DataError | None = None
@@ -143,7 +150,7 @@ class PendingRows:
         self.is_exhausted = False
 
     def until_bad_row(self) -> Iterator[Row]:
-        """The rows up to the next bad one."""
+        """The rows up to the next bad one, or up to one that is awaited."""
         try:
             for item in self.items:
                 self.next += 1
@@ -152,6 +159,8 @@ class PendingRows:
                     return
                 self.queue.append((self.next - 1, item))
                 yield item
+                if self.would_wait is not None and self.would_wait():
+                    return
         except GlassformerError as error:
             self.read_error = error
         self.is_exhausted = True
@@ -173,15 +182,16 @@ def answer_rows(
     *,
     first: int = 0,
     budget: int | None = None,
+    would_wait: Callable[[], bool] | None = None,
 ) -> Iterator[tuple[int, Row, Any]]:
-    """Every row with its number and its answer, in order.
+    """Every row with its number and its answer, in order. When the next row `would_wait`, those before it are answered.
 
     A bad row, whether the reader or the task refuses it, is passed to `on_bad` after the rows before it have been
     answered. Unless that raises, the rows after it follow.
     """
     from ...tasks.inference import BUDGET, answers
 
-    pending = PendingRows(items, first)
+    pending = PendingRows(items, first, would_wait)
     while not pending.is_exhausted:
         pending.fault = None
         try:

@@ -19,7 +19,7 @@ from ...errors import DataError, InputError, refuse_unknown
 from ...tasks.task_registry import task_class, task_names
 from ..output.answer_table import print_answers
 from ..output.terminal import counted, print_json
-from ..rows.input_rows import RowFormat, RowInput, answer_rows, known_count, rows_and_errors
+from ..rows.input_rows import RowFormat, RowInput, answer_rows, known_count, reads_standard_input, rows_and_errors
 from .generate import parse_value
 
 if TYPE_CHECKING:
@@ -53,10 +53,11 @@ def predict(
 
     Tasks: text-classification (sentiment-analysis), token-classification (ner), question-answering, fill-mask,
     text-generation, translation, summarization, zero-shot-classification, next-sentence, multiple-choice,
-    sentence-similarity, feature-extraction.
+    sentence-similarity, feature-extraction, replaced-token-detection.
 
     Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}, and the row's "id" if
-    it has one. The same command resumes a run that was stopped; only --restart replaces a complete result.
+    it has one. The same command resumes a run that was stopped; only --restart replaces a complete result. Lines of
+    standard input are answered as they come.
 
     Some options of tasks: text-classification top_k, truncation; ner aggregation_strategy (simple, first, average,
     max), stride; question-answering top_k, handle_impossible_answer, doc_stride; fill-mask top_k, targets, whole_words;
@@ -71,6 +72,7 @@ def predict(
       glass predict zero-shot-classification ./mnli "The team won." --option candidate_labels=sports,politics
       glass predict ner ./tagger --input letters.csv --columns text=body --output found.jsonl
       cat lines.txt | glass predict text-classification ./sst2 --input - --on-bad skip > answers.jsonl
+      tail -f log.txt | glass predict text-classification ./sst2 --input -
 
     Args:
         task: What to do.
@@ -232,6 +234,7 @@ class FilePrediction:
         self.worker, self.rows, self.on_bad, self.budget, self.limit = worker, rows, on_bad, budget, limit
         self.skipped: Skipped = Skipped()
         self.count = 0
+        self.is_live = reads_standard_input(rows)
 
     def handle_bad_row(self, fault: DataError) -> None:
         if self.on_bad == "raise":
@@ -241,9 +244,11 @@ class FilePrediction:
     def lines(
         self, items: Iterator[Row | DataError], first: int, show: bool | None, total: int | None
     ) -> Iterator[str]:
+        from ...data.standard_input import would_wait
         from ...tasks.progress import show_progress
 
-        found = answer_rows(self.worker, items, self.handle_bad_row, first=first, budget=self.budget)
+        waits = would_wait if self.is_live else None
+        found = answer_rows(self.worker, items, self.handle_bad_row, first=first, budget=self.budget, would_wait=waits)
         for number, row, answer in show_progress(found, total, show, self.worker.name, first):
             self.count += 1
             yield json_line(number, answer, **({"id": row["id"]} if "id" in row else {}))
@@ -275,7 +280,7 @@ class FilePrediction:
             due = time.monotonic() + FLUSH_INTERVAL
             for line in self.lines(items, first, True, total):
                 file.write(line.encode("utf-8", "backslashreplace") + b"\n")  # lone surrogates stay escaped
-                if time.monotonic() >= due:
+                if time.monotonic() >= due or self.is_live:
                     file.flush()
                     due = time.monotonic() + FLUSH_INTERVAL
             self.report_skipped()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from ...errors import DamagedFileError, DataError, InputError
+from ...errors import DamagedFileError, DataError, InputError, spelling
 from ..output.answer_table import short
 from ..output.terminal import print_heading, print_json, print_table
 from ..rows.input_rows import RowFormat, rows_and_errors
@@ -28,9 +28,11 @@ ROUNDING = 1e-3  # relative error of such a vector
 def search(
     model: Positional[Annotated[str, arg(metavar="MODEL")]],
     corpus: Positional[Annotated[str, arg(metavar="CORPUS")]],
-    queries: Positional[Annotated[tuple[str, ...], arg(metavar="QUERY")]],
+    queries: Positional[Annotated[tuple[str, ...], arg(metavar="QUERY")]] = (),
     /,
     *,
+    query_file: Annotated[str, arg(name="queries", metavar="FILE")] = "",
+    query_column: Annotated[str, arg(metavar="COLUMN")] = "",
     top_k: Annotated[int, arg(metavar="N", aliases=["-k"])] = 5,
     index: Annotated[str, arg(metavar="FILE")] = "",
     row_format: Annotated[RowFormat, arg(name="")] = RowFormat(),  # noqa: B008
@@ -47,26 +49,36 @@ def search(
       glass search ./all-MiniLM-L6-v2 questions.txt "How do I get a new password?"
       glass search ./all-MiniLM-L6-v2 news.csv "storms at sea" "elections" --columns text=title -k 3
       glass search ./all-MiniLM-L6-v2 questions.txt "lost card" --index questions.npy --json
+      glass search ./all-MiniLM-L6-v2 questions.txt --queries asked.csv --query-column question --json
 
     Args:
         model: A checkpoint folder or a name on the hub.
         corpus: The file of texts to search: txt, csv, tsv, jsonl, json or parquet.
         queries: What to look for, each on its own. Put -- before one that starts with a dash.
+        query_file: A file of queries: txt, a line for each, or csv, tsv, jsonl, json or parquet; - is standard input,
+            a line for each. It is read in the --encoding of the corpus.
+        query_column: The column of --queries to read, by its name or its number from 0; text if not given.
         top_k: How many texts to show for each query.
         index: A .npy file with the vectors of the corpus, created if it does not exist.
         restart: Rebuild the index.
         device: Where to compute, such as cpu or cuda.
         json: Print JSON.
     """
-    if not queries:
-        raise InputError("give a query to search for")
+    if bool(queries) == bool(query_file):
+        raise InputError("give queries to search for, or --queries with a file of them" + ", not both" * bool(queries))
+    if query_column and not query_file:
+        raise InputError("--query-column is for --queries with a file")
     if top_k < 1:
         raise InputError(f"--top-k must be 1 or more, got {top_k}")
     if restart and not index:
         raise InputError("--restart is for --index with a file")
     if index and corpus == "-":
         raise InputError("standard input is read once and has no --index")
+    if corpus == query_file == "-":
+        raise InputError("standard input ('-') can be read once, and is named for the corpus and for --queries")
     rows = row_format.rows(corpus, ["text"])
+    if query_file:
+        queries = read_queries(query_file, query_column, row_format.encoding)
     encoder = load(model, device)
     if index:
         if restart or not Path(index).exists():
@@ -79,6 +91,26 @@ def search(
     else:
         print_hits(queries, hits)
     return 0
+
+
+def read_queries(file: str, column: str, encoding: str) -> tuple[str, ...]:
+    """The queries of a file, none of them empty."""
+    from ...data.columns import parse_column
+    from ...data.readers import read_rows
+
+    form = spelling.set({**spelling.get(), "column": "--query-column {value}"})  # for errors about missing columns
+    try:
+        rows = read_rows(
+            file,
+            format="txt" if file == "-" else None,
+            columns=dict([parse_column(f"text={column}")]) if column else None,
+            needed="text",
+            types={"text": str},
+            encoding=encoding or None,
+        )
+        return tuple(row["text"] for row in rows)
+    finally:
+        spelling.reset(form)
 
 
 def valid_rows(rows: Rows) -> Iterator[Row]:

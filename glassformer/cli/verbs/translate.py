@@ -71,7 +71,7 @@ def translate(
     found: list[dict[str, Any]] = []
     counts, aligned, count = dict.fromkeys(NOTES, 0), [], 0
     new_words: dict[str, None] = {}
-    for text, answer in translated(task, rows):
+    for text, answer in translated(task, rows, live=not texts and input in ("", "-")):
         count += 1
         unknown = unknown_words(task, text)
         new_words |= dict.fromkeys(unknown)
@@ -82,7 +82,7 @@ def translate(
         if json:
             found.append({"source": text, **answer, **({"unknown_words": unknown} if unknown else {})})
         else:
-            print(answer["translation_text"])
+            print(answer["translation_text"], flush=True)
     if json:
         print_json(found)
     for name, message in NOTES.items():
@@ -131,27 +131,35 @@ def rows_of(texts: tuple[str, ...], input: str, encoding: str | None) -> Iterabl
     return (row.but({"source": row["text"]}) for row in read_rows(input or "-", format="txt", encoding=encoding))
 
 
-def translated(task: Translation, rows: Iterable[dict[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def translated(task: Translation, rows: Iterable[dict[str, str]], live: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every text and its answer, as soon as it is there; an empty line has an empty one, so that lines keep their
     places."""
+    from ...data.standard_input import would_wait
     from ...tasks.inference import answers
 
     pending: deque[str] = deque()
+    left, is_exhausted = iter(rows), False
 
-    def nonempty_rows() -> Iterator[dict[str, str]]:
-        for row in rows:
+    def arrived_rows() -> Iterator[dict[str, str]]:
+        """The rows up to one that is awaited, without empty ones."""
+        nonlocal is_exhausted
+        for row in left:
             pending.append(row["source"])
             if row["source"].strip():
                 yield row
+            if live and would_wait():
+                return
+        is_exhausted = True
 
     def empty_lines() -> Iterator[tuple[str, dict[str, Any]]]:
         while pending and not pending[0].strip():
             yield pending.popleft(), {"translation_text": "", "empty": True}
 
-    for answer in answers(task, nonempty_rows()):
+    while not is_exhausted:
+        for answer in answers(task, arrived_rows()):
+            yield from empty_lines()
+            yield pending.popleft(), answer
         yield from empty_lines()
-        yield pending.popleft(), answer
-    yield from empty_lines()
 
 
 def unknown_words(task: Translation, text: str) -> list[str]:
