@@ -59,7 +59,7 @@ def test_heads_and_transformers_use_the_same_function():
     ("function", "name"),
     [(F.gelu, "gelu"), (torch.relu, "relu"), (nn.Tanh(), "tanh"), (nn.GELU(approximate="tanh"), "gelu_new")]
     + [(kind(), name) for name, kind in ACTIVATIONS.items() if name not in ("swish", "gelu_pytorch_tanh")],
-    ids=str,
+    ids=lambda each: each if isinstance(each, str) else getattr(each, "__name__", type(each).__name__),
 )
 def test_a_function_with_a_name_is_stored_by_it(function, name, tmp_path):
     x = torch.linspace(-3, 3, 7)
