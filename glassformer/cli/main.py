@@ -30,6 +30,7 @@ VERBS = (
     "cluster",
     "see",
     "explore",
+    "serve",
     "heads",
     "prune",
     "compare-layers",

@@ -12,8 +12,7 @@ from .sampling import sample, warp_logits
 
 def greedy_or_sample(request: GenerationRequest, make_runner: RunnerFactory) -> Search:
     """Continue all prompts. A sequence that has finished is not computed any further."""
-    settings = request.settings
-    copies = settings.num_return_sequences
+    copies = request.settings.num_return_sequences
     batch = SequenceBatch(request, copies)
     window_starts = [0] * len(batch.sequences)  # of what the model reads
     runner = make_runner(max_decode_steps(request, request.prompts))
@@ -22,13 +21,7 @@ def greedy_or_sample(request: GenerationRequest, make_runner: RunnerFactory) -> 
         logits = logits.repeat_interleave(copies, 0)
         runner.select(torch.arange(len(request.prompts), device=logits.device).repeat_interleave(copies))
     while True:
-        scores = batch.process_logits(logits)
-        if settings.do_sample:
-            scores = warp_logits(scores, settings)
-            tokens = sample_active(scores, batch, request)
-        else:
-            tokens = scores.argmax(-1)
-        batch.record_scores(scores)
+        tokens = next_tokens(batch, logits)
         pairs, kept = batch.append(tokens)
         yield pairs
         if not batch.active:
@@ -46,6 +39,19 @@ def greedy_or_sample(request: GenerationRequest, make_runner: RunnerFactory) -> 
             logits = runner.prefill(windows)
         else:
             logits = runner.decode_step(tokens[:, None])[:, 0]
+
+
+def next_tokens(batch: SequenceBatch, logits: Tensor) -> Tensor:
+    """The next token of each active sequence, from its logits (R V)."""
+    settings = batch.request.settings
+    scores = batch.process_logits(logits)
+    if settings.do_sample:
+        scores = warp_logits(scores, settings)
+        tokens = sample_active(scores, batch, batch.request)
+    else:
+        tokens = scores.argmax(-1)
+    batch.record_scores(scores)
+    return tokens
 
 
 def sample_active(scores: Tensor, batch: SequenceBatch, request: GenerationRequest) -> Tensor:

@@ -56,11 +56,19 @@ class Explorer:
         self.count = 0
         self.first = self.keep(subjects[0].read(text, pair or None)) if text else None
 
-    def serve(self, port: int = 0) -> LocalServer:
+    def endpoints(self) -> dict[str, Any]:
+        """What the page requests, by path. They are called one at a time."""
         names = ("model", "tokens", "read", "thumbs", "head", "flow", "neuron", "predict", "lens", "change")
         names += ("attribute", "compare", "generate", "anatomy", "relations", "page")
-        endpoints = {f"/api/{name}": getattr(self, name) for name in names}
-        return LocalServer(files_of(ASSETS, PAGE), endpoints, port)
+        return {f"/api/{name}": getattr(self, name) for name in names}
+
+    @staticmethod
+    def files() -> dict[str, Response]:
+        """The page and its modules, by path."""
+        return files_of(ASSETS, PAGE)
+
+    def serve(self, port: int = 0) -> LocalServer:
+        return LocalServer(self.files(), self.endpoints(), port)
 
     # --- the model and its texts -------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import { translate } from "./translations.js";
 
 async function post(name, body) {
   const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  const response = await fetch(`/api/${name}`, options).catch(() => {
+  const response = await fetch(`api/${name}`, options).catch(() => {
     throw new Error(translate("noServer"));
   });
   if (!response.ok) throw new Error((await response.json()).error);

@@ -11,6 +11,7 @@ from torch import Tensor
 from ...errors import InputError, refuse_unknown
 from ...generate.config import GenerationConfig, task_settings
 from ...generate.generation import Generation, exhaust
+from ...generate.request import SearchResult
 from ..batch import Batch, Example
 from ..task_options import TextOptions
 from ..text_task import TextTask
@@ -74,8 +75,12 @@ class GenerationTask(TextTask):
 
     def forward(self, batch: Batch) -> list[list[tuple[list[int], str]]]:
         """The generated sequences for each example, each with its reason to stop."""
+        return self.sequences(exhaust(self.generation(batch).steps()), len(batch.examples))
+
+    def generation(self, batch: Batch) -> Generation:
+        """The call of `generate` for a batch, which has not started yet."""
         settings = {**self.options.settings, "return_dict_in_generate": True}
-        generation = Generation(
+        return Generation(
             self.model,
             batch.inputs["input_ids"],
             attention_mask=batch.inputs["attention_mask"],
@@ -84,10 +89,13 @@ class GenerationTask(TextTask):
             generation_config=self.default_settings,
             **settings,
         )
-        result = exhaust(generation.steps())
-        sequences = [(each.tokens, each.finish_reason) for each in result.continuations]
-        count = len(sequences) // len(batch.examples)
-        return [sequences[start : start + count] for start in range(0, len(sequences), count)]
+
+    @staticmethod
+    def sequences(result: SearchResult, rows: int) -> list[list[tuple[list[int], str]]]:
+        """The sequences of each row, each with its reason to stop."""
+        found = [(each.tokens, each.finish_reason) for each in result.continuations]
+        count = len(found) // rows
+        return [found[start : start + count] for start in range(0, len(found), count)]
 
     def seeds(self, batch: Batch, settings: dict[str, Any]) -> list[int] | None:
         """A seed for each sequence, which does not depend on the batch that its row is in."""
