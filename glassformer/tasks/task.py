@@ -63,6 +63,11 @@ class Task(RowReader, Objectives):
         """The module that training updates and passes to `loss`, perhaps wrapped: the model and further layers."""
         return self.model
 
+    @property
+    def trained_models(self) -> Sequence[PreTrainedModel]:
+        """The models that training updates, usually one."""
+        return [self.model]
+
     def prepared(self) -> Task:
         """The same task on prepared weights, for many batches without gradients."""
         with torch.no_grad():

@@ -61,6 +61,10 @@ def freeze_parts(task: Task, settings: TrainSettings) -> None:
         layers = task.model.layers
         if settings.freeze_layers > len(layers):
             raise InputError(f"freeze_layers must be at most {len(layers)}, got {settings.freeze_layers}")
+        above = sum(each in layers[: settings.freeze_layers] for each in layers[settings.freeze_layers :])
+        if above:
+            count = settings.freeze_layers
+            raise InputError(f"freeze_layers {count} would freeze {above} of the layers above too: they share weights")
         for part in (task.model.base_model.embeddings, *layers[: settings.freeze_layers]):
             freeze(part)
 

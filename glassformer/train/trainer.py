@@ -76,7 +76,8 @@ class Trainer:
         buffer: int | None = None,  # stream the rows while training, with this many of them in memory
     ) -> None:
         refuse_quantized(task.trainable, "trained")
-        task.model.config.refuse_functions()  # the result could not be saved
+        for model in task.trained_models:
+            model.config.refuse_functions()  # the result could not be saved
         self.task, self.settings = task, settings
         train_rows = list(train_rows) if buffer is None else train_rows
         self.training_task: Any = with_label_smoothing(task, settings.label_smoothing_factor)
@@ -97,7 +98,8 @@ class Trainer:
             self.process_group = replace(self.process_group, shards=True)
             self.training_task = self.sharded.wrap_task(self.training_task)
         if settings.gradient_checkpointing:
-            task.model.gradient_checkpointing_enable()
+            for model in task.trained_models:
+                model.gradient_checkpointing_enable()
         self.batches = self.make_batches(train_rows, buffer)
         self.total = settings.max_steps or self.batches.count_steps(settings.num_train_epochs)
         self.eval_rows = None if eval_rows is None else list(eval_rows)

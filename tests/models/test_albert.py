@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 import glassformer
 from glassformer import AlbertConfig, AlbertForMaskedLM, AlbertForPreTraining, AlbertModel, ConfigError, InputError
 from glassformer.explain.addressing import layer_names
+from glassformer.explain.analysis import head_importance as head_measures
 from glassformer.explain.analysis.head_importance import all_heads, head_factors
 from glassformer.nn.prepared import prepared
 
@@ -219,6 +220,39 @@ def test_pretraining_learns_the_order_of_sentences(tmp_path):
     assert after["loss"] < before["loss"] and after["pair_accuracy"] >= before["pair_accuracy"]
     pipe = glassformer.pipeline("fill-mask", model=str(tmp_path))
     assert type(pipe.model) is AlbertForMaskedLM and len(pipe("cat [MASK] .")) == 5
+
+
+def test_shared_layers_are_frozen_together_or_not_at_all(tmp_path):
+    tokenizer = glassformer.train_tokenizer(["a b c d"], "wordpiece", vocab_size=20)
+    rows = [{"text": "a b c d"}]
+
+    def train(count: int) -> glassformer.Trainer:
+        task = glassformer.MaskedLanguageModeling(AlbertForMaskedLM(shared(vocab_size=len(tokenizer))), tokenizer)
+        settings = glassformer.TrainSettings(output_dir=str(tmp_path), max_steps=1, freeze_layers=count)
+        return glassformer.Trainer(task, rows, None, settings)
+
+    for count, above in ((1, 2), (4, 2)):
+        with pytest.raises(InputError, match=f"freeze_layers {count} would freeze {above} of the layers above too"):
+            train(count)
+    lower, upper = train(3).task.model.base_model.distinct_layers
+    assert not any(each.requires_grad for each in lower.parameters())
+    assert all(each.requires_grad for each in upper.parameters())
+
+
+def test_the_least_important_heads_of_shared_layers_are_pruned(tmp_path):
+    tokenizer = glassformer.train_tokenizer(["a b c d", "e f g h"], "wordpiece", vocab_size=30)
+    torch.manual_seed(0)
+    model = glassformer.AlbertForSequenceClassification(shared(vocab_size=len(tokenizer)))
+    task = glassformer.TextClassification(model, tokenizer)
+    rows = [{"text": "a b c d", "label": "LABEL_0"}, {"text": "e f g h", "label": "LABEL_1"}]
+    for method in ("gradient", "ablation"):
+        found = glassformer.head_importance(task, rows, method)
+        assert len(found) == 8
+    before = head_measures.summed_loss(task, rows, 4096, None)["loss"]
+    worst = head_measures.least_important(found, 1)
+    expected = found[worst[0]] * 2 + before  # by ablation: the loss without it, a mean over two texts
+    head_measures.prune(model, worst)
+    assert head_measures.summed_loss(task, rows, 4096, None)["loss"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_every_auto_class_loads_it(tmp_path):

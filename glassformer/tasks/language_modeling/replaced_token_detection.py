@@ -138,7 +138,7 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
         return parts
 
     @property
-    def trainable(self) -> nn.Module:
+    def trainable(self) -> ReplacedTokenModels:
         """Both models. A generator that was not given is made now, with random weights."""
         if self.models is None:
             generator, model = self.generator, self.model
@@ -148,6 +148,11 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
                 generator = ElectraForMaskedLM(generator_config(model.config, self.options.generator_size))
             self.models = ReplacedTokenModels(model, generator.to(model.device, model.dtype))
         return self.models
+
+    @property
+    def trained_models(self) -> Sequence[PreTrainedModel]:
+        models = self.trainable
+        return [models.discriminator, models.generator]
 
     def save_processor(self, folder: str | PathLike[str]) -> None:
         for each in (Path(folder), Path(folder) / GENERATOR):

@@ -167,6 +167,13 @@ def test_a_recipe_trains_it_and_what_follows(tmp_path):
     assert glassformer.pipeline(model=str(tmp_path / "tuned"))("cat has sea .")[0]["label"] in ("cat", "dog")
 
 
+def test_checkpointing_is_for_both_models(task, tmp_path):
+    settings = glassformer.TrainSettings(output_dir=str(tmp_path), max_steps=1, gradient_checkpointing=True)
+    glassformer.Trainer(task, ROWS, None, settings)
+    assert task.trainable.discriminator.is_gradient_checkpointing
+    assert task.trainable.generator.is_gradient_checkpointing
+
+
 def test_what_does_not_fit_is_refused(task, tokenizer, caplog, tmp_path):
     with pytest.raises(InputError, match="takes a discriminator, ElectraForPreTraining, not ElectraForMaskedLM"):
         ReplacedTokenDetection(ElectraForMaskedLM(tiny_electra()), tokenizer)
