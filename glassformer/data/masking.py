@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import InputError
 from ..nn.loss import IGNORED
 
+SPACES = ("Ġ", "▁")  # before the words of byte-level BPE and of SentencePiece
 MASKED, REPLACED = 0.8, 0.1  # of the chosen tokens: become the mask, become any word; the rest stays as it is
 
 
@@ -77,17 +78,17 @@ def whole_words(places: np.ndarray, begins: np.ndarray, wanted: int, generator: 
 
 
 def continues_word(vocabulary: Mapping[str, int]) -> np.ndarray:
-    """Which ids are pieces inside a word: `##ing` in WordPiece, what has no space before it in byte-level BPE.
+    """Which ids are pieces inside a word: `##ing` in WordPiece, in others what has no space before it, `Ġ` or `▁`.
 
     >>> continues_word({"play": 0, "##ing": 1}).tolist(), continues_word({"Ġplay": 0, "ing": 1}).tolist()
     ([False, True], [False, True])
     """
     continues = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
     marks_pieces = any(token.startswith("##") for token in vocabulary)
-    marks_spaces = not marks_pieces and any(token.startswith("Ġ") for token in vocabulary)
+    marks_spaces = not marks_pieces and any(token.startswith(SPACES) for token in vocabulary)
     for token, number in vocabulary.items():
         continues[number] = (
-            token.startswith("##") if marks_pieces else marks_spaces and not token.startswith(("Ġ", "Ċ"))
+            token.startswith("##") if marks_pieces else marks_spaces and not token.startswith((*SPACES, "Ċ"))
         )
     return continues
 

@@ -78,6 +78,7 @@ def test_the_vocabulary_tells_pieces_and_words():
     vocabulary = {"[CLS]": 0, "play": 1, "##ing": 2, "北": 3}
     assert continues_word(vocabulary).tolist() == [False, False, True, False]
     assert plain_words(vocabulary, [0]).tolist() == [1, 2, 3]
+    assert continues_word({"▁the": 0, "cat": 1, "▁": 2, "s": 3}).tolist() == [False, True, False, True]
     assert continues_word({"a": 0, "b": 1}).tolist() == [False, False]
 
 

@@ -262,3 +262,27 @@ def test_every_auto_class_loads_it(tmp_path):
         assert type(model).__name__ == f"AlbertFor{head}"
     assert type(glassformer.AutoModel.from_pretrained(tmp_path)) is AlbertModel
     assert type(glassformer.AutoModelForQuestionAnswering.from_pretrained(tmp_path).config) is AlbertConfig
+
+
+def test_it_learns_from_text_with_its_own_tokenizer(request, tmp_path):
+    """Whole words of SentencePiece are masked together, and blanks are filled by words."""
+    folder = request.getfixturevalue("shared")
+    tokenizer = glassformer.AlbertTokenizer(str(folder / "vocab/albert-base-v2/spiece.model"))
+    torch.manual_seed(0)
+    model = AlbertForPreTraining(shared(vocab_size=len(tokenizer), initializer_range=0.02))
+    task = glassformer.PreTraining(model, tokenizer, mask_whole_words=True, mask_fraction=0.4)
+    rows = [{"text": f"an unaffable {word} walked homewards ."} for word in ("cat", "dog", "fox", "hen")]
+    (example, *_) = task.training_examples(task.prepare_rows(rows)[0], (0,))
+    tokens_seen = tokenizer.convert_ids_to_tokens(example.encoded.ids())
+    chosen = [label != -100 for label in example.labels["labels"]]
+    for place in range(1, len(tokens_seen)):
+        original = example.labels["labels"][place]
+        piece = tokenizer.convert_ids_to_tokens([original])[0] if chosen[place] else tokens_seen[place]
+        if not piece.startswith(("▁", "[")):
+            assert chosen[place] == chosen[place - 1], tokens_seen
+    assert any(chosen)
+    settings = glassformer.TrainSettings(output_dir=str(tmp_path), max_steps=1)
+    glassformer.Trainer(task, rows, None, settings).train()
+    pipe = glassformer.pipeline("fill-mask", model=str(tmp_path), whole_words=True)
+    assert type(pipe.tokenizer) is glassformer.AlbertTokenizer
+    assert all(each["token_str"].strip().isalnum() for each in pipe("a [MASK] cat", top_k=3))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...data.masking import SPACES
 from ...errors import InputError
 from ...nn.loss import IGNORED, summed_label_loss
 from ...text.base.text_inputs import describe
@@ -202,7 +203,8 @@ class FillMask(TextTask):
 def whole_words(vocabulary: Mapping[str, int]) -> list[int]:
     """The ids of tokens that are complete words: no subwords, no punctuation, nothing in brackets."""
     is_wordpiece = any(token.startswith("##") for token in vocabulary)
-    space = "" if is_wordpiece or not any(token.startswith("Ġ") for token in vocabulary) else "Ġ"
+    marks = (mark for mark in SPACES if any(token.startswith(mark) for token in vocabulary))
+    space = "" if is_wordpiece else next(marks, "")
     return sorted(
         number
         for token, number in vocabulary.items()

@@ -41,6 +41,7 @@ def test_only_whole_words(folder):
 
 def test_whole_words_of_byte_pairs():
     assert whole_words({"Ġcat": 0, "cat": 1, "Ġ.": 2, "<s>": 3, "Ġ42": 4}) == [0, 4]
+    assert whole_words({"▁cat": 0, "s": 1, "▁.": 2, "<s>": 3, "[CLS]": 4, "▁42": 5}) == [0, 5]
 
 
 def test_a_target_is_one_token(folder):
