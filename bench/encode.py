@@ -1,11 +1,11 @@
 """How fast BERT and its family encode texts of natural length, beside transformers, onnxruntime and ctranslate2.
 
-    python bench/encode.py [--models bert deberta-v2] [--shapes 6x384 12x768] [--rounds 3] [--batches 12]
-        [--before CHECKOUT] [--json FILE]
+    python bench/encode.py [--models bert deberta-v2] [--shapes 6x384 12x768] [--rounds 3] [--batches 12] [--threads 2]
+        [--cpu] [--before CHECKOUT] [--json FILE]
 
 All engines hold the same random weights in float32 and get the same batches of 32 in arrival order (log-normal
-lengths, mean about 36 tokens, at most 128), on 2 threads. Rounds alternate between engines, each in a process of its
-own; a result is the median over rounds, and a ratio is the median of the ratios inside each round, so that noise
+lengths, mean about 36 tokens, at most 128). Rounds alternate between engines, each in a process of its own with so many
+threads; a result is the median over rounds, and a ratio is the median of the ratios inside each round, so that noise
 affects all engines alike. Memory and the time to the first embedding are measured in fresh processes.
 """
 
@@ -25,8 +25,6 @@ from pathlib import Path
 import encoder_engines as engines
 import numpy as np
 from workers import BEFORE, Worker
-
-THREADS = 2
 
 # What the published models of an architecture set, where it changes how they compute.
 DISENTANGLED = {
@@ -74,13 +72,15 @@ def write_model(folder: Path, model: str, layers: int, width: int) -> None:
 
 
 def measure(
-    folder: Path, names: list[str], batches: int, rounds: int, before: Path | None
+    folder: Path, names: list[str], batches: int, rounds: int, threads: int, before: Path | None, cpu: bool
 ) -> dict[str, dict[str, float]]:
     """Tokens per second of each engine, and how far its numbers are from ours."""
     test_batches = natural_batches(batches)
     real = sum(int(mask.sum()) for _, mask in test_batches)
     workers = {
-        name: Worker(engines.load, name, folder, THREADS, threads=THREADS, checkout=before if name == BEFORE else None)
+        name: Worker(
+            engines.load, name, folder, threads, threads=threads, checkout=before if name == BEFORE else None, cpu=cpu
+        )
         for name in names
     }
     ids, mask = test_batches[0]
@@ -112,10 +112,10 @@ def measure(
     }
 
 
-def probe(name: str, folder: Path, before: Path | None) -> dict[str, float]:
+def probe(name: str, folder: Path, threads: int, before: Path | None) -> dict[str, float]:
     """Peak memory and seconds from process start to the first embedding, in a fresh process."""
-    command = [sys.executable, __file__, "--probe", name, "--folder", str(folder)]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, __file__, "--probe", name, "--folder", str(folder), "--threads", str(threads)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
     if name == BEFORE:
         environment["PYTHONPATH"] = str(before)
     results = []
@@ -127,8 +127,8 @@ def probe(name: str, folder: Path, before: Path | None) -> dict[str, float]:
     return {key: statistics.median(result[key] for result in results) for key in results[0]}
 
 
-def run_probe(name: str, folder: Path) -> None:
-    encode = engines.load(name, folder, THREADS)
+def run_probe(name: str, folder: Path, threads: int) -> None:
+    encode = engines.load(name, folder, threads)
     ids = np.array([[101, 7592, 2088, 102]])
     encode(ids, np.ones_like(ids))
     done = time.time()
@@ -164,19 +164,23 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", default=list(engines.NAMES), choices=engines.NAMES)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batches", type=int, default=12)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--cpu", action="store_true", help="count the processor's time, not the clock's: for a busy machine"
+    )
     parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, measured as one more engine")
     parser.add_argument("--json", type=Path, default=Path("bench/results/encode.json"))
     parser.add_argument("--probe", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.probe:
-        run_probe(arguments.probe, arguments.folder)
+        run_probe(arguments.probe, arguments.folder, arguments.threads)
         return
 
     os.environ["HF_HUB_OFFLINE"] = "1"
     padding = [mask for _, mask in natural_batches(arguments.batches)]
     tokens, positions = sum(int(m.sum()) for m in padding), sum(m.size for m in padding)
-    print(f"{arguments.batches} batches of 32, {THREADS} threads, float32")
+    print(f"{arguments.batches} batches of 32, {arguments.threads} threads, float32")
     print(f"{tokens} tokens in {positions} positions: {positions / tokens:.2f} times as many with padding")
     results = {}
     for model, shape in itertools.product(arguments.models, arguments.shapes):
@@ -186,9 +190,10 @@ def main() -> None:
             names += [name for name in arguments.engines if name not in names]
         with tempfile.TemporaryDirectory() as folder:
             write_model(Path(folder), model, layers, width)
-            rows = measure(Path(folder), names, arguments.batches, arguments.rounds, arguments.before)
+            given = (arguments.batches, arguments.rounds, arguments.threads, arguments.before, arguments.cpu)
+            rows = measure(Path(folder), names, *given)
             for name in names:
-                rows[name] |= probe(name, Path(folder), arguments.before)
+                rows[name] |= probe(name, Path(folder), arguments.threads, arguments.before)
         show(f"{model}, {layers} layers x {width}", rows)
         results[f"{model} {shape}"] = rows
     arguments.json.parent.mkdir(parents=True, exist_ok=True)

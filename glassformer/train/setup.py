@@ -26,6 +26,15 @@ from .train_settings import TrainSettings
 log = logging.getLogger("glassformer")
 
 
+def check_arguments(task: Any, settings: Any) -> None:
+    """Raise for what other libraries pass to their trainers: a model instead of a task, other settings."""
+    if not isinstance(task, Task):
+        hint = "such as TextClassification(model, tokenizer), which has a model and a tokenizer"
+        raise InputError(f"Trainer trains a task, {hint}; got a {type(task).__name__}")
+    if not isinstance(settings, TrainSettings):
+        raise InputError(f"Trainer takes TrainSettings as its settings, got a {type(settings).__name__}")
+
+
 def choose_device(name: str) -> torch.device:
     """The device of this process: the requested one, or a GPU if there is one. Each rank has its own GPU."""
     if name == "auto":

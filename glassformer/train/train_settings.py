@@ -83,7 +83,7 @@ class TrainSettings:
         report: Write report.html, with curves, at the end.
     """
 
-    output_dir: str
+    output_dir: str = field(kw_only=False)
 
     num_train_epochs: int = 3
     max_steps: int | None = None

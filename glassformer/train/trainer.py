@@ -36,6 +36,7 @@ from .result import RESULT, Progress, TrainResult
 from .setup import (
     balanced_class_weights,
     catch_signals,
+    check_arguments,
     check_final_model,
     choose_device,
     freeze_parts,
@@ -75,6 +76,7 @@ class Trainer:
         distill: DistillSettings | None = None,
         buffer: int | None = None,  # stream the rows while training, with this many of them in memory
     ) -> None:
+        check_arguments(task, settings)
         refuse_quantized(task.trainable, "trained")
         for model in task.trained_models:
             model.config.refuse_functions()  # the result could not be saved

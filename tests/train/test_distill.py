@@ -12,6 +12,7 @@ import torch.nn.functional as F
 import glassformer
 from glassformer.errors import InputError
 from glassformer.train.distill import Distillation, DistillSettings, paired_layers
+from glassformer.train.recipes.recipe_text import toml
 from glassformer.train.trainer import Trainer
 
 from ..tasks.tiny import VOCAB
@@ -141,7 +142,8 @@ def test_a_recipe_names_the_teacher(tmp_path, monkeypatch, capsys):
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     call = ["train", "text-classification", "--model=student", "--data=rows.jsonl", "--output-dir=run", "--max-steps=2"]
     assert main([*call, "--distill.teacher=teacher", "--distill.temperature=4", "--print-config"]) == 0
-    assert '[distill]\nteacher = "teacher"\ntemperature = 4\n' in capsys.readouterr().out
+    printed = toml.loads(capsys.readouterr().out)["distill"]
+    assert (printed["teacher"], printed["temperature"]) == ("teacher", 4)
     assert main([*call, "--distill.teacher=teacher"]) == 0
     assert main([*call, "--distill.temprature=4"]) == 1
     assert "did you mean 'temperature'" in capsys.readouterr().err

@@ -427,3 +427,14 @@ def test_the_bar_shows_loss_rate_and_speed(tmp_path, monkeypatch):
     Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", max_steps=2, report=False)).train()
     assert [step for step, _ in updates] == [1, 2]
     assert re.fullmatch(r"loss \d\.\d{4}, rate [\d.e-]+, [\d,]+ tokens/s, \d+% padding skipped", updates[0][1])
+
+
+def test_what_other_trainers_take_is_refused_in_one_line(tmp_path):
+    task, run = classifier(tmp_path), settings(tmp_path)
+    with pytest.raises(InputError, match=r"trains a task, such as TextClassification.*; got a BertForSequenceClass"):
+        Trainer(task.model, ROWS, None, run)
+    with pytest.raises(InputError, match="Trainer takes TrainSettings as its settings, got a dict"):
+        Trainer(task, ROWS, None, {"output_dir": "run"})
+    with pytest.raises(ArgumentError, match="Trainer has no argument 'model': pass a task"):
+        Trainer(model=task.model, train_dataset=ROWS)
+    assert TrainSettings("run", seed=1) == TrainSettings(output_dir="run", seed=1)
