@@ -12,7 +12,7 @@ from ..errors import TokenizerError
 from .base.encoding_options import Options
 from .base.tokenizer_files import setting
 from .encoding import BatchEncoding, Pieces, Slot
-from .sentencepiece.model_file import Piece
+from .sentencepiece.model_file import Piece, SentencePieceModel
 from .sentencepiece.sentencepiece_files import EngineFile, SentencePieceFile
 from .sentencepiece.sentencepiece_tokenizer import SentencePieceTokenizer
 from .tokenizer import Token, shares_settings
@@ -47,7 +47,7 @@ class T5Tokenizer(SentencePieceTokenizer):
         additional_special_tokens: Iterable[Token] | None = None,  # None: the sentinels
         legacy: bool | None = None,  # None: what tokenizer.json says, or True
         *,
-        vocab: SentencePieceFile | None = None,
+        vocab: SentencePieceFile | SentencePieceModel | None = None,
         **shared: Any,
     ) -> None:
         vocabulary = self._vocabulary(vocab_file, vocab)
@@ -74,9 +74,9 @@ class T5Tokenizer(SentencePieceTokenizer):
         )
 
     def template(self, pair: bool) -> tuple[Slot, ...]:
-        """`A </s>`, or `A </s> B </s>`; there are no segments."""
+        """`A </s>`, or `A </s> B </s>`; there are no segments. Without such a token, the texts as they are."""
         if self.eos_token is None:
-            raise TokenizerError("special tokens were requested, but eos_token is None")
+            return tuple(Slot(None, number, 0) for number in range(1 + pair))
         eos = self.eos_token_id
         return tuple(slot for number in range(1 + pair) for slot in (Slot(None, number, 0), Slot(eos, number, 0)))
 

@@ -138,3 +138,32 @@ def test_nearly_all_is_never_called_all():
 def test_a_unigram_vocabulary_covers_the_normal_forms_of_characters():
     made = train_vocabulary(iter(["ﬁne Ａ ｶﾞ"] * 30), kind="unigram", vocab_size=30)
     assert made.coverage.left_out == 0
+
+
+def test_a_unigram_folder_is_read_by_the_auto_tokenizer_and_by_others(corpus, tmp_path):
+    from glassformer import AutoTokenizer, T5Tokenizer
+
+    made = train_vocabulary(corpus, kind="unigram", vocab_size=SIZE["unigram"])
+    made.save(tmp_path / "made")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "made")
+    assert type(tokenizer) is T5Tokenizer and tokenizer.get_vocab() == made.vocab
+    texts = [*TEXTS, "", "ｔhe  ﬁx e\u0301 ", "xyz"]
+    ids = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
+    assert ids[: len(TEXTS)] == [made.encode(text) for text in TEXTS]
+    assert tokenizer.decode(tokenizer(TEXTS[0])["input_ids"], skip_special_tokens=True) == TEXTS[0]
+    assert tokenizer.tokenize("ﬁ") == tokenizer.tokenize("fi")  # the normal form NFKC
+    library = pytest.importorskip("sentencepiece", reason="the sentencepiece package is not installed")
+    other = library.SentencePieceProcessor(model_file=str(tmp_path / "made" / "spiece.model"))
+    assert [other.encode(text) for text in texts] == ids
+
+
+def test_a_unigram_vocabulary_can_be_lower_cased_and_have_other_special_tokens(corpus, tmp_path):
+    from glassformer import AutoTokenizer
+
+    special = ["[UNK]", "<mask>"]
+    made = train_vocabulary(corpus, kind="unigram", vocab_size=70, lowercase=True, special_tokens=special)
+    made.save(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.tokenize("THE FOX") == tokenizer.tokenize("the fox")
+    assert (tokenizer.unk_token, tokenizer.eos_token) == ("[UNK]", None)
+    assert tokenizer.tokenize("the <mask>")[-1] == "<mask>"

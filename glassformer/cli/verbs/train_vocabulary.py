@@ -21,7 +21,7 @@ REASONS = {  # why there are fewer tokens than requested
     "characters": "the text has no others",
     "words": "the text has no others that are frequent enough",
 }
-FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
+FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model")
 
 
 def train_vocabulary(
@@ -40,8 +40,8 @@ def train_vocabulary(
 ) -> int:
     """Make a new vocabulary from text files: WordPiece, byte-level BPE, Unigram, characters or whole words.
 
-    The same text always gives the same vocabulary. A folder of WordPiece or words is one that BertTokenizer reads, one
-    of characters is for GPT2Tokenizer.
+    The same text always gives the same vocabulary. AutoTokenizer reads the folder: as a BertTokenizer (WordPiece and
+    words), a GPT2Tokenizer (BPE and characters) or a T5Tokenizer (Unigram).
 
     examples:
       glass train-vocabulary book.txt --output ./my-tokenizer --vocab-size 8000
@@ -78,7 +78,7 @@ def train_vocabulary(
     started = time.perf_counter()
     lines = file_lines(list(files), encoding)
     try:
-        if kind in ("bpe", "unigram"):
+        if kind == "bpe":
             trained = make_vocabulary(lines, kind, vocab_size or 30000, min_frequency, limit_alphabet=limit_alphabet)
             vocab, coverage = trained.vocab, trained.coverage
             written = trained.save(output)

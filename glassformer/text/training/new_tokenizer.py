@@ -17,14 +17,17 @@ from ..base.encoding_options import check_whole_number
 from ..bert_tokenizer import BertTokenizer
 from ..bpe.bpe import SYMBOLS
 from ..gpt2_tokenizer import END, GPT2Tokenizer
+from ..sentencepiece.charsmap_writer import nfkc_charsmap
+from ..sentencepiece.model_file import CONTROL, NORMAL, UNKNOWN, Normalization, Piece, SentencePieceModel
+from ..t5_tokenizer import T5Tokenizer
 from ..tokenizer import PreTrainedTokenizer
 from ..wordpiece.wordpiece import NOT_SPACE
-from .trained_vocabulary import Coverage
+from .trained_vocabulary import Coverage, Vocabulary
 from .training_text import read_lines
 from .vocabulary_training import make_vocabulary, visible
 
-TOKENIZER_KINDS = ("wordpiece", "bpe", "characters", "words")
-UNKNOWN, LINE_END = "<unk>", "<eos>"
+TOKENIZER_KINDS = ("wordpiece", "bpe", "unigram", "characters", "words")
+UNKNOWN_WORD, LINE_END = "<unk>", "<eos>"
 
 
 @suggests
@@ -41,6 +44,7 @@ def train_tokenizer(
     wordpiece   a BertTokenizer, 30,000 tokens by default; it keeps every character for which there is room, or the
                 `limit_alphabet` most frequent ones
     bpe         a GPT2Tokenizer, 30,000 tokens by default
+    unigram     a T5Tokenizer without sentinels, 30,000 tokens by default; text is read in the normal form NFKC
     characters  a GPT2Tokenizer in which every character that occurs `min_frequency` times is a token; the others are
                 spelt in bytes, so that no text is unknown
     words       a BertTokenizer that cuts at spaces alone: the `vocab_size` most frequent words, or all; <eos> and
@@ -97,10 +101,36 @@ def make_tokenizer(
         merges = json.loads(made.engine.to_str())["model"]["merges"]
         pairs = [(first, second) for first, second in (p.split(" ") if isinstance(p, str) else p for p in merges)]
         return GPT2Tokenizer(vocab=made.vocab, merges=pairs, clean_up_tokenization_spaces=False), made.coverage
+    if kind == "unigram":
+        made = make_vocabulary(files_or_texts, kind, size, min_frequency)
+        return unigram_tokenizer(made), made.coverage
     lines = read_lines(files_or_texts)
     if kind == "characters":
         return character_tokenizer(lines, min_frequency or 1)
     return word_tokenizer(lines, vocab_size, min_frequency or 1)
+
+
+def unigram_tokenizer(vocabulary: Vocabulary) -> T5Tokenizer:
+    """The tokenizer of a trained Unigram vocabulary, with its normal form written as rules of SentencePiece."""
+    trained = json.loads(vocabulary.engine.to_str())["model"]
+    special = [token for token, score in trained["vocab"] if score == 0.0]
+    unknown = trained["vocab"][trained["unk_id"]][0]
+    kinds = dict.fromkeys(special, CONTROL) | {unknown: UNKNOWN}
+    model = SentencePieceModel(
+        tuple(Piece(token, score, kinds.get(token, NORMAL)) for token, score in trained["vocab"]),
+        normalization=Normalization(nfkc_charsmap(vocabulary.lowercase), name="nfkc"),
+        where="the trained vocabulary",
+    )
+    eos, pad = ("</s>" if "</s>" in special else None), ("<pad>" if "<pad>" in special else None)
+    return T5Tokenizer(
+        vocab=model,
+        extra_ids=0,
+        unk_token=unknown,
+        eos_token=eos,
+        pad_token=pad,
+        additional_special_tokens=[token for token in special if token not in (unknown, eos, pad)],
+        clean_up_tokenization_spaces=False,
+    )
 
 
 def character_tokenizer(lines: Iterable[str], frequency: int) -> tuple[GPT2Tokenizer, Coverage]:
@@ -129,7 +159,7 @@ def word_tokenizer(lines: Iterable[str], size: int | None, frequency: int) -> tu
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(NOT_SPACE.findall(line))
-    own = (LINE_END, UNKNOWN)
+    own = (LINE_END, UNKNOWN_WORD)
     words = [word for word, count in counts.items() if count >= frequency and word not in own]
     words.sort(key=lambda word: (-counts[word], word))
     if not words:
@@ -139,7 +169,7 @@ def word_tokenizer(lines: Iterable[str], size: int | None, frequency: int) -> tu
         vocab={word: number for number, word in enumerate(kept)},
         do_lower_case=False,
         do_basic_tokenize=False,
-        unk_token=UNKNOWN,
+        unk_token=UNKNOWN_WORD,
         eos_token=LINE_END,
         sep_token=None,
         pad_token=None,

@@ -60,6 +60,7 @@ class Vocabulary:
     kind: str
     engine: Tokenizer
     coverage: Coverage
+    lowercase: bool = False
 
     @property
     def tokens(self) -> list[str]:
@@ -81,10 +82,14 @@ class Vocabulary:
         return self.engine.decode(list(ids))
 
     def save(self, folder: str | PathLike[str]) -> tuple[str, ...]:
-        """Write tokenizer.json, and vocab.txt (WordPiece) or vocab.json and merges.txt (BPE)."""
+        """Write tokenizer.json and vocab.txt (WordPiece), vocab.json and merges.txt (BPE) or spiece.model (Unigram)."""
         from ...checkpoints.files import write_atomically
         from ...checkpoints.folder_save import saved_together
 
+        if self.kind == "unigram":
+            from .new_tokenizer import unigram_tokenizer
+
+            return unigram_tokenizer(self).save_pretrained(folder)
         whole_text = self.engine.to_str(pretty=True)
         files = {"tokenizer.json": whole_text}
         if self.kind == "wordpiece":

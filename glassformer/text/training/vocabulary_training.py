@@ -109,7 +109,7 @@ def make_vocabulary(
         engine.train_from_iterator(lines, trainer)
         make_deterministic(engine, special)
         coverage = Coverage.of(visible(counts), engine.get_vocab())
-    made = Vocabulary(kind, engine, coverage)
+    made = Vocabulary(kind, engine, coverage, lowercase)
     if not coverage.total:
         raise InputError("the text to train on is empty, or white space alone")
     if len(made) <= len(special):
