@@ -81,30 +81,38 @@ class PreparesText(LowerCasing, SentencePieceTokenizer):
         return prepared, [place for place, _ in chars]
 
     def _adjusted(self, cut: Cut, spans: Offsets | None) -> tuple[Cut, Offsets | None]:
-        if cut.tokens is None and self._digits_and_comma.isdisjoint(cut.ids):
+        # An unknown piece ends with a comma only where the vocabulary has none.
+        if self._digits_and_comma.isdisjoint(cut.ids) and (cut.tokens is None or "," in self.vocab):
             return cut, spans
-        tokens = cut.tokens or [self.ids_to_tokens[index] for index in cut.ids]
+        tokens = self._tokens_of(cut)
         ids: list[int] = []
         new_tokens: list[str] = []
         new_spans: Offsets = []
         for number, (index, token) in enumerate(zip(cut.ids, tokens, strict=True)):
-            parts = self._without_comma(token) if ends_with_digit_and_comma(token) else [(index, token)]
-            ids += [part[0] for part in parts]
-            new_tokens += [part[1] for part in parts]
+            if not ends_with_digit_and_comma(token):
+                ids.append(index)
+                new_tokens.append(token)
+                if spans is not None:
+                    new_spans.append(spans[number])
+                continue
+            parts = self._without_comma(token)
+            ids += [self.vocab.get(part, self._unknown_piece) for part in parts]
+            new_tokens += parts
             if spans is not None:
-                words = [part[1].lstrip(SPACE) or SPACE for part in parts]
-                new_spans += spread(spans[number], words) if len(parts) > 1 else [spans[number]]
-        known = all(self.ids_to_tokens[index] == token for index, token in zip(ids, new_tokens, strict=True))
-        return Cut(ids, None if known else new_tokens), None if spans is None else new_spans
+                new_spans += spread(spans[number], [part.lstrip(SPACE) or SPACE for part in parts])
+        is_known = cut.tokens is None and all(token in self.vocab for token in new_tokens)
+        changed = Cut(ids, None if is_known else lambda: new_tokens)
+        return changed, None if spans is None else new_spans
 
-    def _without_comma(self, token: str) -> list[tuple[int, str]]:
+    def _without_comma(self, token: str) -> list[str]:
         """A piece such as `9,` as other pieces."""
-        cut = self._segment(self._normalizer(token[:-1].replace(SPACE, "")))
-        tokens = cut.tokens or [self.ids_to_tokens[index] for index in cut.ids]
-        if token[0] != SPACE and tokens[0][0] == SPACE:
-            tokens = tokens[1:] if len(tokens[0]) == 1 else [tokens[0][1:], *tokens[1:]]
-        unknown = self._unknown_piece
-        return [(self.vocab.get(each, unknown), each) for each in (*tokens, token[-1])]
+        known: dict[str, list[str]] = self.__dict__.setdefault("_cut_commas", {})
+        if token not in known:
+            first, *others = self._tokens_of(self._segment(self._normalizer(token[:-1].replace(SPACE, ""))))
+            if token[0] != SPACE and first[0] == SPACE:
+                first = first[1:]
+            known[token] = [each for each in (first, *others, token[-1]) if each]
+        return known[token]
 
     @property
     def _digits_and_comma(self) -> frozenset[int]:

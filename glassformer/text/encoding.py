@@ -21,18 +21,18 @@ Details = tuple[Offsets, list[int]]  # of each id, and the number of the word it
 
 
 class Pieces:
-    """One text as ids. Offsets and word numbers are computed when they are requested."""
+    """One text as ids. Tokens, offsets and word numbers are computed when they are requested."""
 
-    __slots__ = ("_details", "ids", "tokens")
+    __slots__ = ("_details", "_tokens", "ids")
 
     def __init__(
         self,
         ids: list[int],
         details: Details | Callable[[], Details] | None = None,
-        tokens: list[str] | None = None,  # only where they are not the vocabulary's names of the ids
+        tokens: list[str] | Callable[[], list[str]] | None = None,  # only if not the vocabulary's names of the ids
     ) -> None:
         self.ids = ids
-        self.tokens = tokens
+        self._tokens = tokens
         self._details = details
 
     def __len__(self) -> int:
@@ -40,6 +40,17 @@ class Pieces:
 
     def __reduce__(self) -> tuple:
         return Pieces, (self.ids, None if self._details is None else self.details(), self.tokens)
+
+    @property
+    def tokens(self) -> list[str] | None:
+        """The pieces themselves; None if they are the vocabulary's names of the ids."""
+        if self._tokens is not None and not isinstance(self._tokens, list):
+            self._tokens = self._tokens()
+        return self._tokens
+
+    @property
+    def has_own_tokens(self) -> bool:
+        return self._tokens is not None
 
     def details(self) -> Details:
         """Offsets into the original text, and for each id the number of the word it belongs to."""
@@ -83,10 +94,10 @@ def join_words(parts: list[Pieces], names: Mapping[int, str]) -> Pieces:
     return Pieces([i for part in parts for i in part.ids], details, join_tokens(parts, names))
 
 
-def join_tokens(parts: list[Pieces], names: Mapping[int, str]) -> list[str] | None:
-    if all(part.tokens is None for part in parts):
+def join_tokens(parts: list[Pieces], names: Mapping[int, str]) -> Callable[[], list[str]] | None:
+    if not any(part.has_own_tokens for part in parts):
         return None
-    return [token for part in parts for token in (part.tokens or [names[i] for i in part.ids])]
+    return lambda: [token for part in parts for token in (part.tokens or [names[i] for i in part.ids])]
 
 
 class Slot(NamedTuple):

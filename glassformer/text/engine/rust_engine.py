@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.special_tokens import AddedToken, SpecialTokens, any_of
 from ..encoding import Pieces
-from ..wordpiece.wordpiece import lower
+from ..wordpiece.wordpiece import lower, lower_text
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -80,9 +80,12 @@ class LowerCasing(SpecialTokens):
     def _split_at_special_tokens(self, text: str) -> list[tuple[int, int, str | None]]:
         if self._lower_pattern is None:
             return super()._split_at_special_tokens(text)
+        cuts = super()._split_at_special_tokens(text)
+        if len(cuts) == 1 and cuts[0][2] is None and not self._lower_pattern.search(lower_text(text)):
+            return cuts
         chars: list[str] = []
         origins: list[int] = []
-        for start, end, token in super()._split_at_special_tokens(text):
+        for start, end, token in cuts:
             part, places = (text[start:end], range(start, end)) if token else lower(text[start:end], range(start, end))
             chars.append(part)
             origins.extend(places)

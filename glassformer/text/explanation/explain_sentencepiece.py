@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..sentencepiece.scored_bpe import Merge, ScoredBpe
-from ..sentencepiece.sentencepiece_tokenizer import joined
 from ..sentencepiece.unigram import Step, Unigram, best_path
 from .explain_wordpiece import (
     Explanation,
@@ -115,10 +114,9 @@ def explain_stretch(tokenizer: SentencePieceTokenizer, text: str, start: int, en
     readings = [
         each for each in tokenizer._readings(text[start:end], tokenizer._gets_prefix(start), segment) if each.normalized
     ]
-    made = [tokenizer._with_unknown(*each[1:]) for each in readings]
-    before = joined([cut for cut, _ in made], tokenizer)
-    cut, spans = tokenizer._adjusted(before, [span for _, found in made for span in found])
-    tokens = cut.tokens or [tokenizer.ids_to_tokens[index] for index in cut.ids]
+    before, places = tokenizer._joined_readings(readings)
+    cut, spans = tokenizer._adjusted(before, places)
+    tokens = tokenizer._tokens_of(cut)
     notes = []
     unknown = [token for token, index in zip(tokens, cut.ids, strict=True) if index == tokenizer._unknown_piece]
     if unknown:

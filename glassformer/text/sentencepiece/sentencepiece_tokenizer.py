@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -39,7 +39,7 @@ class Cut(NamedTuple):
     """A text as ids, with the pieces themselves where they are not the vocabulary's names of the ids."""
 
     ids: list[int]
-    tokens: list[str] | None
+    tokens: Callable[[], list[str]] | None = None
 
 
 class Reading(NamedTuple):
@@ -147,9 +147,17 @@ class SentencePieceTokenizer(PreTrainedTokenizer):
     def _segment(self, normalized: str) -> Cut:
         """A normalised text as ids; unknown characters side by side are one piece, or their bytes."""
         ids = self._segmenter.segment(normalized)
-        if self._unknown_piece not in ids:
-            return Cut(ids, None)
-        return self._with_unknown(ids, self._surfaces(ids, normalized))[0]
+        unknown = self._unknown_piece
+        if unknown not in ids:
+            return Cut(ids)
+
+        def tokens() -> list[str]:
+            return self._with_unknown(ids, self._surfaces(ids, normalized))[1]
+
+        if self._byte_ids:
+            return Cut(self._with_unknown(ids, self._surfaces(ids, normalized))[0], tokens)
+        pairs = zip(ids, [-1, *ids], strict=False)
+        return Cut([index for index, before in pairs if index != unknown or before != unknown], tokens)
 
     def _surfaces(self, ids: Sequence[int], normalized: str) -> list[str]:
         """The part of a normalised text that each id stands for."""
@@ -164,43 +172,51 @@ class SentencePieceTokenizer(PreTrainedTokenizer):
 
     def _with_unknown(
         self, ids: Sequence[int], surfaces: Sequence[str], spans: Sequence[tuple[int, int]] | None = None
-    ) -> tuple[Cut, Offsets]:
-        """The pieces with unknown characters joined, or spelt in bytes; and their spans, if these are given."""
+    ) -> tuple[list[int], list[str], Offsets]:
+        """The ids and pieces with unknown characters joined, or spelt in bytes; and their spans, if these are given."""
         unknown = self._unknown_piece
-        cut = Cut([], [])
-        assert cut.tokens is not None
+        joined_ids: list[int] = []
+        tokens: list[str] = []
         kept: Offsets = []
         was_unknown = False
         for index, surface, span in zip(ids, surfaces, spans or [(0, 0)] * len(ids), strict=True):
             is_unknown = index == unknown
             if is_unknown and self._byte_ids:
                 raw = surface.encode("utf-8", "surrogatepass")
-                cut.ids.extend(self._byte_ids[byte] for byte in raw)
-                cut.tokens.extend(map(byte_piece, raw))
+                joined_ids += [self._byte_ids[byte] for byte in raw]
+                tokens += map(byte_piece, raw)
                 kept += [span] * len(raw)
             elif is_unknown and was_unknown:
-                cut.tokens[-1] += surface
+                tokens[-1] += surface
                 kept[-1] = kept[-1][0], span[1]
             else:
-                cut.ids.append(index)
-                cut.tokens.append(surface)
+                joined_ids.append(index)
+                tokens.append(surface)
                 kept.append(span)
             was_unknown = is_unknown
-        return cut, kept
+        return joined_ids, tokens, kept
 
     def _details(self, text: str, prefix: bool) -> Details:
         """Offsets and word numbers of the pieces of a text."""
-        cuts = []
-        spans: Offsets = []
-        for reading in self._readings(text, prefix):
-            cut, found = self._with_unknown(*reading[1:])
-            cuts.append(cut)
-            spans += found
-        cut, adjusted = self._adjusted(joined(cuts, self), spans)
+        cut, spans = self._joined_readings(self._readings(text, prefix))
+        cut, adjusted = self._adjusted(cut, spans)
         words: list[int] = []
-        for token in cut.tokens or [self.ids_to_tokens[index] for index in cut.ids]:
+        for token in self._tokens_of(cut):
             words.append((words[-1] + token.startswith(SPACE)) if words else 0)
         return adjusted or [], words
+
+    def _tokens_of(self, cut: Cut) -> list[str]:
+        return cut.tokens() if cut.tokens else [self.ids_to_tokens[index] for index in cut.ids]
+
+    def _joined_readings(self, readings: Iterable[Reading]) -> tuple[Cut, Offsets]:
+        """The pieces of several readings one after the other, unknown characters joined, and their spans."""
+        ids: list[int] = []
+        tokens: list[str] = []
+        spans: Offsets = []
+        for reading in readings:
+            for all_of_them, own in zip((ids, tokens, spans), self._with_unknown(*reading[1:]), strict=True):
+                all_of_them += own  # type: ignore[operator]
+        return Cut(ids, lambda: tokens), spans
 
     def _readings(
         self, text: str, prefix: bool, segment: Callable[[str], list[int]] | None = None
@@ -375,7 +391,6 @@ def spans_of(surfaces: Sequence[str], places: Offsets) -> Offsets:
 def joined(cuts: Sequence[Cut], tokenizer: SentencePieceTokenizer) -> Cut:
     """The cuts of neighbouring stretches as one."""
     ids = [index for cut in cuts for index in cut.ids]
-    if all(cut.tokens is None for cut in cuts):
-        return Cut(ids, None)
-    names = tokenizer.ids_to_tokens
-    return Cut(ids, [token for cut in cuts for token in (cut.tokens or [names[i] for i in cut.ids])])
+    if not any(cut.tokens for cut in cuts):
+        return Cut(ids)
+    return Cut(ids, lambda: [token for cut in cuts for token in tokenizer._tokens_of(cut)])

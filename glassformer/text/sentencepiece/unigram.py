@@ -12,8 +12,10 @@ two ways through it are so close that rounding could decide; then it is cut agai
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import NamedTuple, cast
 
 from .model_file import NORMAL, USER_DEFINED, Piece
 from .normalizer import SPACE
@@ -71,14 +73,17 @@ class Unigram:
 
     def segment(self, text: str) -> list[int]:
         """The ids of the pieces of the best segmentation; of unknown characters, each by itself."""
-        ids: list[int] = []
+        parts = self._parts(text)
+        found = list(map(self._known.get, parts))
+        if None in found:
+            found = [cut or self._remember(part) for cut, part in zip(found, parts, strict=True)]
+        cuts = cast("list[tuple[float, list[int]]]", found)
         steepest = len(text) * self._steepest
+        if not cuts or min(cuts)[0] >= steepest:
+            return list(chain.from_iterable(map(itemgetter(1), cuts)))
+        ids: list[int] = []
         done, total = 0, array("f", [0.0])
-        for part in self._parts(text):
-            found = self._known.get(part)
-            if found is None:
-                found = self._remember(part)
-            limit, cut = found
+        for part, (limit, cut) in zip(parts, cuts, strict=True):
             if limit < steepest:  # near ties are decided by the rounding of the sum so far
                 for index in ids[done:]:
                     total[0] += self._scores[index]
@@ -87,7 +92,7 @@ class Unigram:
             ids += cut
         return ids
 
-    def _parts(self, text: str) -> Iterable[str]:
+    def _parts(self, text: str) -> list[str]:
         """The text, divided at places that no piece goes across."""
         if not self._divides_at_spaces or not text:
             words = [text]
@@ -98,14 +103,19 @@ class Unigram:
             words = [first, *(SPACE + word for word in others)]
         if len(text) <= LONGEST_WORD or max(map(len, words)) <= LONGEST_WORD:
             return words
-        return [part for word in words for part in (self._divide(word) if len(word) > LONGEST_WORD else (word,))]
+        return [part for word in words for part in (self._divide(word) if len(word) > LONGEST_WORD else [word])]
 
     def _divide(self, word: str) -> list[str]:
         if not self._pairs:
             self._pairs = {text[i : i + 2] for text in self.pieces for i in range(len(text) - 1)} or {""}
         pairs = self._pairs
-        places = [i for i in range(1, len(word)) if word[i - 1 : i + 1] not in pairs]
-        return [word[start:end] for start, end in zip([0, *places], [*places, len(word)], strict=True)]
+        parts = []
+        start = 0
+        for place in range(1, len(word)):
+            if word[place - 1 : place + 1] not in pairs:
+                parts.append(word[start:place])
+                start = place
+        return [*parts, word[start:]]
 
     def _remember(self, part: str) -> tuple[float, list[int]]:
         """The pieces of a part, and how large sums may be before their rounding could decide otherwise."""
