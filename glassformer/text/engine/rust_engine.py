@@ -81,7 +81,8 @@ class LowerCasing(SpecialTokens):
         if self._lower_pattern is None:
             return super()._split_at_special_tokens(text)
         cuts = super()._split_at_special_tokens(text)
-        if len(cuts) == 1 and cuts[0][2] is None and not self._lower_pattern.search(lower_text(text)):
+        plain = [text[start:end] for start, end, token in cuts if token is None]
+        if not any(self._lower_pattern.search(lower_text(part)) for part in plain):
             return cuts
         chars: list[str] = []
         origins: list[int] = []

@@ -32,18 +32,19 @@ class Normalizer:
         self._is_plain = self._is_plain and not any(" " in symbol for symbol in symbols)
         self._unchanged: set[str] = set()  # characters that no rule begins or goes on with
         self._replaced: dict[int, str] = {}  # those that a rule replaces by themselves
+        self._simple: set[str] = set()  # both of these
         self._continuations: set[str] = set()  # those that follow others within a rule
-        self._difficult: set[str] = set()
+        self._difficult: set[str] = set()  # those that a rule replaces, but not everywhere, or by more than one space
 
     def __call__(self, text: str, prefix: bool = True) -> str:
         """The changed text; without `prefix` it goes on after another one: no space is put before it, its own stays."""
         if not self._is_plain:
             return self.aligned(text, prefix)[0]
         if not self._unchanged.issuperset(text):
-            characters = set(text)
-            self._classify(characters - self._unchanged)
-            if not self._continuations.isdisjoint(characters) or not self._difficult.isdisjoint(characters):
-                return self.aligned(text, prefix)[0]
+            if not self._simple.issuperset(text):
+                self._classify(set(text) - self._simple)
+                if not self._simple.issuperset(text):
+                    return self.aligned(text, prefix)[0]
             text = text.translate(self._replaced)
         if self.settings.remove_extra_whitespaces:
             begins_with_space = not prefix and text.startswith(" ")
@@ -57,9 +58,7 @@ class Normalizer:
 
     def _classify(self, characters: set[str]) -> None:
         """Find out what the rules do to characters that have not been seen before."""
-        for char in characters:
-            if ord(char) in self._replaced or char in self._difficult:
-                continue
+        for char in characters - self._difficult:
             self._continuations |= self.charsmap.continuations(char)
             rule = self.charsmap.rule_at(char, 0)
             if rule is None:
@@ -69,6 +68,7 @@ class Normalizer:
             else:
                 self._replaced[ord(char)] = rule.replacement
         self._unchanged -= self._continuations
+        self._simple = (self._unchanged | set(map(chr, self._replaced))) - self._continuations
 
     def aligned(self, text: str, prefix: bool = True) -> tuple[str, Offsets]:
         """The changed text, and for each of its characters the span of the text that it came from."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, compress
+from operator import add, itemgetter, not_
 from typing import NamedTuple, cast
 
 from .model_file import NORMAL, USER_DEFINED, Piece
@@ -79,7 +79,7 @@ class Unigram:
             found = [cut or self._remember(part) for cut, part in zip(found, parts, strict=True)]
         cuts = cast("list[tuple[float, list[int]]]", found)
         steepest = len(text) * self._steepest
-        if not cuts or min(cuts)[0] >= steepest:
+        if not cuts or min(map(itemgetter(0), cuts)) >= steepest:
             return list(chain.from_iterable(map(itemgetter(1), cuts)))
         ids: list[int] = []
         done, total = 0, array("f", [0.0])
@@ -108,14 +108,9 @@ class Unigram:
     def _divide(self, word: str) -> list[str]:
         if not self._pairs:
             self._pairs = {text[i : i + 2] for text in self.pieces for i in range(len(text) - 1)} or {""}
-        pairs = self._pairs
-        parts = []
-        start = 0
-        for place in range(1, len(word)):
-            if word[place - 1 : place + 1] not in pairs:
-                parts.append(word[start:place])
-                start = place
-        return [*parts, word[start:]]
+        is_inside = map(self._pairs.__contains__, map(add, word, word[1:]))
+        places = list(compress(range(1, len(word)), map(not_, is_inside)))
+        return [word[start:end] for start, end in zip([0, *places], [*places, len(word)], strict=True)]
 
     def _remember(self, part: str) -> tuple[float, list[int]]:
         """The pieces of a part, and how large sums may be before their rounding could decide otherwise."""
