@@ -128,6 +128,22 @@ def test_rows_of_files_and_of_standard_input(folder, file, tmp_path, capsys, mon
     assert "note: standard input begins with a JSON object and is read as plain text; --format jsonl reads" in errors
 
 
+def test_rows_that_are_cut_are_counted(folder, tmp_path, capsys):
+    long = "the " * 500
+    file, output = tmp_path / "rows.txt", tmp_path / "out.jsonl"
+    file.write_text(f"so good\n{long}\n{long}\n")
+    note = "glass: note: 2 of 3 rows were cut to fit the model\n"
+    for given in (["so good", long, long], ["--input", file], ["--input", file, "-o", output]):
+        assert "truncation=true" in run(capsys, CLASSIFY, folder, *given, code=1)[1]
+        for way in (["--truncation"], ["--option", "truncation=true"], ["--truncation", "--option", "top_k=2"]):
+            output.unlink(missing_ok=True)
+            output.with_name("out.jsonl.run.json").unlink(missing_ok=True)
+            shown, report = run(capsys, CLASSIFY, folder, *given, *way)
+            assert report == note
+            assert (output.read_text() if "-o" in given else shown).count("rue") >= 2
+    assert "a long text is read in windows" in run(capsys, "ner", folder, "a", "--truncation", code=1)[1]
+
+
 def test_special_tokens_in_files_are_text(folder, models, tmp_path, capsys):
     file = tmp_path / "rows.txt"
     file.write_text("good [SEP] bad\n")

@@ -201,3 +201,14 @@ def test_wrong_queries_are_one_line(folder, corpus, tmp_path, capsys, monkeypatc
     Path("empty.txt").write_text("so good\n\n")
     report = run(capsys, folder, corpus, *arguments, code=1)[1]
     assert message in report and report.count("\n") == 1
+
+
+def test_texts_that_are_cut_are_reported_once(folder, corpus, tmp_path, capsys):
+    with open(corpus, "a") as file:
+        file.write("the cat " * 300 + "\n")
+    plain = run(capsys, folder, corpus, "so good")[1]
+    assert plain.count("\n") == 1 and "1 of 7 texts are longer than 40 tokens and were truncated; the first is" in plain
+    index = ("--index", tmp_path / "corpus.npy")
+    first = run(capsys, folder, corpus, "so good", *index)[1]
+    assert first.count("\n") == 1 and "1 of 7 texts are longer than 40 tokens" in first
+    assert run(capsys, folder, corpus, "so good", *index)[1] == ""  # that was said when it was made

@@ -17,7 +17,7 @@ from ..arguments import check_page_path
 from ..output.answer_table import cell
 from ..output.terminal import print_coloured, print_heading, print_table
 from ..rows.input_rows import RowInput
-from .predict import load, read_options, row_of
+from .predict import load, read_options, report_truncated, row_of
 from .search import valid_rows
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def explain(
             show(each, is_first=count == 1)
         if len(kept) < MAX_PAGE_ROWS:
             kept.append(each)
-    if truncated:
-        log.warning("%d of %d rows were cut to fit the model", truncated, count)
+    report_truncated(truncated, count)
     if page is not None:
         write_page(kept, count, model, page)
         if not json:

@@ -40,6 +40,7 @@ def predict(
     *,
     row_input: Annotated[RowInput, arg(name="")] = RowInput(),  # noqa: B008
     output: Annotated[str, arg(metavar="FILE", aliases=["-o"])] = "-",
+    truncation: bool = False,
     option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
     limit: Annotated[int | None, arg(metavar="N")] = None,
     on_bad: Literal["raise", "skip"] = "raise",
@@ -59,8 +60,8 @@ def predict(
     it has one. The same command resumes a run that was stopped; only --restart replaces a complete result. Lines of
     standard input are answered as they come.
 
-    Some options of tasks: text-classification top_k, truncation; ner aggregation_strategy (simple, first, average,
-    max), stride; question-answering top_k, handle_impossible_answer, doc_stride; fill-mask top_k, targets, whole_words;
+    Some options of tasks: text-classification top_k; ner aggregation_strategy (simple, first, average, max),
+    stride; question-answering top_k, handle_impossible_answer, doc_stride; fill-mask top_k, targets, whole_words;
     text-generation max_new_tokens, do_sample, top_p, num_beams; zero-shot-classification candidate_labels, multi_label.
     An unknown name is reported with the nearest ones.
 
@@ -81,6 +82,7 @@ def predict(
             context. Put -- before one that starts with a dash.
         row_input: Rows from files instead of TEXT.
         output: Where answers to --input go; - is standard output.
+        truncation: Cut texts that are longer than the model, which are refused otherwise.
         option: An option of the task, such as top_k=3; can be given several times.
         limit: Read only the first N rows, for a first try.
         on_bad: What to do at a row that cannot be used: stop and report its file and line, or skip and count it.
@@ -102,7 +104,7 @@ def predict(
     for name, number in (("--tokens-per-batch", tokens_per_batch), ("--limit", limit)):
         if number is not None and number < 1:
             raise InputError(f"{name} must be 1 or more, got {number}")
-    options = read_options(task, option)
+    options = {**({"truncation": True} if truncation else {}), **read_options(task, option)}
     if texts:
         given = row_of(task, texts)
         worker = load(task, model, device, dtype, options)
@@ -207,6 +209,7 @@ def answer_texts(worker: Task, given: list[Any], budget: int | None, as_json: bo
     from ...tasks.inference import BUDGET, answers
 
     results = list(answers(worker, given, budget=budget or BUDGET, numbered=len(given) > 1))
+    report_truncated(sum(map(is_truncated, results)), len(results))
     if as_json:
         for number, answer in enumerate(results):
             print(json_line(number, answer))
@@ -215,6 +218,17 @@ def answer_texts(worker: Task, given: list[Any], budget: int | None, as_json: bo
         raise InputError("feature-extraction answers with many numbers; --json prints them")
     print_answers(worker.columns.needed, given, results)
     return 0
+
+
+def is_truncated(answer: Any) -> bool:
+    """Whether a text was cut for this answer, or for one of several."""
+    first = answer[0] if isinstance(answer, list) and answer else answer
+    return is_truncated(first) if isinstance(first, list) else isinstance(first, dict) and "truncated" in first
+
+
+def report_truncated(cut: int, count: int) -> None:
+    if cut:
+        log.warning("%d of %d rows were cut to fit the model", cut, count)
 
 
 def json_line(number: int, answer: Any, **more: Any) -> str:
@@ -233,7 +247,7 @@ class FilePrediction:
 
         self.worker, self.rows, self.on_bad, self.budget, self.limit = worker, rows, on_bad, budget, limit
         self.skipped: Skipped = Skipped()
-        self.count = 0
+        self.count = self.truncated = 0
         self.is_live = reads_standard_input(rows)
 
     def handle_bad_row(self, fault: DataError) -> None:
@@ -251,6 +265,7 @@ class FilePrediction:
         found = answer_rows(self.worker, items, self.handle_bad_row, first=first, budget=self.budget, would_wait=waits)
         for number, row, answer in show_progress(found, total, show, self.worker.name, first):
             self.count += 1
+            self.truncated += is_truncated(answer)
             yield json_line(number, answer, **({"id": row["id"]} if "id" in row else {}))
 
     def items(self) -> Iterator[Row | DataError]:
@@ -260,7 +275,7 @@ class FilePrediction:
         show = False if sys.stdout.isatty() else None
         for line in self.lines(self.items(), 0, show, None):
             print(line, flush=True)
-        self.report_skipped()
+        self.report()
 
     def write(self, output: str, about: dict[str, Any], restart: bool) -> dict[str, Any]:
         """Write the answers to a file, after those of an earlier run."""
@@ -283,11 +298,12 @@ class FilePrediction:
                 if time.monotonic() >= due or self.is_live:
                     file.flush()
                     due = time.monotonic() + FLUSH_INTERVAL
-            self.report_skipped()
+            self.report()
         run.complete()
         return {"output": output, "count": self.count, "skipped": self.skipped.count, "resumed_at": first}
 
-    def report_skipped(self) -> None:
+    def report(self) -> None:
+        report_truncated(self.truncated, self.count)
         if self.skipped.count and not self.count:
             raise DataError(f"not one row could be used: {self.skipped}")
         if self.skipped.count:

@@ -154,6 +154,8 @@ def search_index(
     encoder: SentenceEncoder, rows: Rows, queries: Sequence[str], top_k: int, index: Path
 ) -> list[list[dict[str, Any]]]:
     """Search the vectors of a file; the texts are read for the results, and to check that they belong to it."""
+    import torch
+
     vectors = open_vectors(index, encoder.get_sentence_embedding_dimension())
     hits = encoder.search(list(queries), vectors, top_k)
     checked = range(0, len(vectors), max(1, len(vectors) // CHECKED))
@@ -168,7 +170,7 @@ def search_index(
     paths = [source.path for source in rows.sources if source.path is not None]
     if any(path.stat().st_mtime > index.stat().st_mtime for path in paths):
         raise stale_index(index, "it is older than the corpus")
-    again = encoder.encode_document([texts[place] for place in checked])
+    again = torch.stack([each.vector for each in encoder.stream_documents([texts[place] for place in checked])]).numpy()
     if not equal_up_to_rounding(vectors[list(checked)], again, encoder.similarity_fn_name == "cosine"):
         raise stale_index(index, "its vectors are not those of these texts by this model")
     return [[{**hit, "text": texts[hit["corpus_id"]]} for hit in found] for found in hits]

@@ -93,12 +93,14 @@ def corpus_chunks(encoder: SentenceEncoder, corpus: Any, batch_size: int | None,
         raise InputError(f"corpus must be texts, rows or vectors, or a file as a pathlib.Path, got {describe(corpus)}")
     rows, read = itertools.tee(read_rows(corpus) if isinstance(corpus, Path) else corpus)
     embedded = encoder.stream_documents(read, batch_size=batch_size, show_progress_bar=show)
-    for start in itertools.count(0, CHUNK):
-        vectors = [each.vector for each in itertools.islice(embedded, CHUNK)]
-        if not vectors:
-            return
-        texts = [text_of(row) for row in itertools.islice(rows, len(vectors))]
-        yield Chunk(start, torch.stack(vectors), texts)
+    truncated: list[int] = []
+    start = 0
+    while found := list(itertools.islice(embedded, CHUNK)):
+        truncated += [number for number, each in enumerate(found, start) if each.truncated]
+        texts = [text_of(row) for row in itertools.islice(rows, len(found))]
+        yield Chunk(start, torch.stack([each.vector for each in found]), texts)
+        start += len(found)
+    encoder.warn_truncated(truncated, start)
 
 
 def text_of(row: Any) -> str:

@@ -233,9 +233,7 @@ class SentenceEncoder(nn.Module):
         texts = [sentences] if single else list(sentences)
         embedded = list(self.stream(texts, prompt_name, prompt, batch_size, show_progress_bar, **options))
         truncated = [number for number, each in enumerate(embedded) if each.truncated]
-        if truncated:
-            message = "%d of %d texts are longer than %d tokens and were truncated; the first is number %d"
-            log.warning(message, len(truncated), len(texts), self.max_seq_length, truncated[0])
+        self.warn_truncated(truncated, len(texts))
         width = self.get_sentence_embedding_dimension()
         width = min(width, options.get("truncate_dim") or width)
         vectors = torch.stack([each.vector for each in embedded]) if embedded else torch.zeros(0, width)
@@ -244,6 +242,12 @@ class SentenceEncoder(nn.Module):
         if single:
             return vectors[0]
         return vectors if convert_to_numpy or convert_to_tensor else list(vectors)
+
+    def warn_truncated(self, truncated: Sequence[int], count: int) -> None:
+        """Warn if some of `count` texts, given by number, were truncated."""
+        if truncated:
+            message = "%d of %d texts are longer than %d tokens and were truncated; the first is number %d"
+            log.warning(message, len(truncated), count, self.max_seq_length, truncated[0])
 
     @suggests
     def stream(
