@@ -112,6 +112,7 @@ def test_the_page_shows_all_and_runs_nothing(tmp_path):
     report = evaluation_report(task, rows)
     page = evaluation_page(report, "my model", "dev.tsv")
     assert "<script" not in page and "<b>" not in page and "&lt;script&gt;" in page
+    assert "<td>data</td><td>dev.tsv</td>" in page and "<td>rows</td><td>10</td>" in page
     assert "<title>Evaluation of my model</title>" in page and "the label with the number 1" in page
     counts = [int(count) for count in re.findall(r'<td style="background[^>]*>(\d+)</td>', page)]
     assert counts == [count for row in report.breakdown.confusion.counts for count in row] and sum(counts) == 10

@@ -14,7 +14,7 @@ FIGURES = ("class", "precision", "recall", "f1", "support")
 
 def evaluation_page(report: EvaluationReport, model: str, data: str) -> str:
     """The page about a report; `model` and `data` say what was evaluated on what."""
-    about = {"task": report.task, "model": model, "rows": data}
+    about = {"task": report.task, "model": model, "data": data}
     if report.truncated:
         about["truncated"] = f"{report.truncated:,} rows were cut to fit the model"
     parts = [name_value_table({**about, **{name: figure(value) for name, value in report.metrics.items()}})]
