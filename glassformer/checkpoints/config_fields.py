@@ -87,6 +87,12 @@ def typed(default: Any, types: type | tuple[type, ...]) -> Any:
     return checked(default, check)
 
 
+def check_names(name: str, value: Any) -> list[str] | None:
+    if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        raise ConfigError(f"{name} must be a list of names, got {shown(value)}")
+    return value
+
+
 def check_labels(name: str, value: Any) -> dict[int, str] | None:
     if value is None:
         return None

@@ -5,6 +5,8 @@ Whoever writes a checkpoint chooses the paths in it; whoever loads it may have f
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 
 
@@ -14,7 +16,12 @@ def is_inside(path: Path, folder: Path, named_in: Path | None = None) -> bool:
     The files of a checkpoint are those in its folder; in the cache of the hub's client, those of the same repository;
     and where the file that names the path is itself a link, those beside its target.
     """
-    target, home = path.resolve(), folder.resolve()
+    try:
+        target, home = path.resolve(), folder.resolve()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.stat(path)
+    except (OSError, ValueError, RuntimeError):  # a name that is too long, a NUL in it, links in a circle
+        return False
     homes = [home, *(parent.parent / "blobs" for parent in home.parents if parent.name == "snapshots")]
     if any(target.is_relative_to(each) for each in homes):
         return True
@@ -28,5 +35,5 @@ def leads_elsewhere(path: Path, folder: Path) -> bool:
     """
     if not path.is_symlink():
         return False
-    target = path.resolve()
+    target = Path(os.path.realpath(path))  # which stops at links in a circle
     return target.name != path.name and not is_inside(target, folder)

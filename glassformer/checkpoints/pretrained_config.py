@@ -18,6 +18,7 @@ from .config_fields import (
     check_crf,
     check_label_ids,
     check_labels,
+    check_names,
     check_of,
     check_pruned_heads,
     checked,
@@ -159,7 +160,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     pad_token_id: int | None = integer(None, low=0, optional=True)
     bos_token_id: int | None = integer(None, low=0, optional=True)
     eos_token_id: int | list[int] | None = typed(None, (int, list))
-    architectures: list[str] | None = typed(None, list)
+    architectures: list[str] | None = checked(None, check_names)
     tokenizer_class: str | None = typed(None, str)
     task_specific_params: dict | None = typed(None, dict)
     finetuning_task: str | None = typed(None, str)

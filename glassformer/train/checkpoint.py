@@ -36,10 +36,11 @@ from ..checkpoints.files import (
     write_atomically,
 )
 from ..checkpoints.folder_save import finish_save, saved_together
-from ..checkpoints.formats import ENTRIES
+from ..checkpoints.formats import ENTRIES, one_line
 from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
-from ..errors import CheckpointError, DamagedFileError, InputError
+from ..errors import CheckpointError, DamagedFileError, GlassformerError, InputError, shown
+from ..json_fields import Check, JsonFields, is_integer, is_list, is_number, is_table
 from ..models.lora import WEIGHTS_FILE as ADAPTER
 from ..models.lora import is_adapter, load_adapter_tensors
 from ..tasks.task import Task
@@ -51,6 +52,20 @@ log = logging.getLogger("glassformer")
 NAME = re.compile(r"checkpoint-(\d+)")
 VALUES, TENSORS, UNSCHEDULED = "training_state.json", "training_state.safetensors", "unscheduled"
 FORMAT = 1
+FIELDS: dict[str, Check] = {
+    "step": is_integer(0, 2**53),
+    "best": is_table,
+    "waited": is_integer(0, 2**53),
+    "seconds": is_number(0),
+    "tokens": is_integer(0, 2**53),
+    "since_log": is_table,
+    "objectives": is_table,
+    "data": is_table,
+    "scaler": is_table,
+    "random": is_list,
+    "settings": is_table,
+    "metrics": is_table,
+}
 REQUIRED = (*vars(Progress()), "data", "scaler", "random", "task", "settings", "metrics")  # in VALUES
 
 
@@ -214,8 +229,24 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     missing = [name for name in REQUIRED if name not in values]
     if missing:
         raise DamagedFileError(f"{folder / VALUES} lacks {', '.join(missing)}")
+    fields = JsonFields(values, folder / VALUES, DamagedFileError)
+    for name, check in FIELDS.items():
+        fields.read(name, check)
+    if values["best"] is not None and not isinstance(values["best"].get("step"), int):
+        raise DamagedFileError(f"{folder / VALUES}: best must name a step, got {shown(values['best'])}")
     stored = open_weights(folder / TENSORS)
     return {name: stored.read(name) for name in stored}, values
+
+
+@contextlib.contextmanager
+def reading_values(folder: Path) -> Iterator[None]:
+    """While a run restores its state from a checkpoint: whatever the values lead to is damage of their file."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RuntimeError) as error:
+        if isinstance(error, GlassformerError):
+            raise
+        raise DamagedFileError(f"{folder / VALUES} is damaged: {one_line(error)}") from error
 
 
 def load_model(folder: Path, task: Task) -> None:

@@ -391,20 +391,22 @@ class Trainer:
         if values["task"] != self.task.name:
             raise InputError(f"{folder} was training {values['task']}, and this is {self.task.name}")
         warn_changed_settings(values["settings"], self.all_settings)
-        self.batches.load_state_dict(values["data"])
+        with checkpoint.reading_values(folder):
+            self.batches.load_state_dict(values["data"])
         checkpoint.load_model(folder, self.task)
         checkpoint.load_optimizer(self.optimizer, tensors)
-        if values["scaler"] and self.scaler.is_enabled():
-            self.scaler.load_state_dict(values["scaler"])
-        self.progress = Progress(**{name: values[name] for name in vars(Progress()) if name in values})
-        go_to_step(self.schedule, self.progress.step)
-        best = self.progress.best
-        if self.settings.load_best_model_at_end and best is not None:
-            checkpoint.require_best(self.folder, best["step"], folder)
-        self.metrics = values["metrics"]
         self.unscheduled = (folder / checkpoint.UNSCHEDULED).exists()
-        if self.process_group.rank < len(values["random"]):
-            load_random_state(values["random"][self.process_group.rank])
+        self.metrics = values["metrics"]
+        with checkpoint.reading_values(folder):
+            if values["scaler"] and self.scaler.is_enabled():
+                self.scaler.load_state_dict(values["scaler"])
+            self.progress = Progress(**{name: values[name] for name in vars(Progress()) if name in values})
+            go_to_step(self.schedule, self.progress.step)
+            best = self.progress.best
+            if self.settings.load_best_model_at_end and best is not None:
+                checkpoint.require_best(self.folder, best["step"], folder)
+            if self.process_group.rank < len(values["random"]):
+                load_random_state(values["random"][self.process_group.rank])
         if len(values["random"]) != self.process_group.size:
             message = "%d ranks resume a run of %d: dropout will differ"
             log.warning(message, self.process_group.size, len(values["random"]))

@@ -134,3 +134,16 @@ def test_modules_that_are_links_out_of_the_checkpoint_are_refused(tmp_path):
         (folder / "modules.json").write_text(json.dumps(modules))
         with pytest.raises(ConfigError, match="outside the folder"):
             SentenceEncoder.from_pretrained(folder)
+
+
+def test_names_that_no_file_can_have_lead_nowhere(bert):
+    (bert / "loop").symlink_to("loop")
+    for named in ("x" * 5000, "loop", "a\0b"):
+        configure(bert, vocab_file=named)
+        with pytest.raises(TokenizerError, match="outside of the checkpoint"):
+            AutoTokenizer.from_pretrained(bert)
+    configure(bert, vocab_file=None)
+    (bert / "vocab.txt").unlink()
+    (bert / "vocab.txt").symlink_to("vocab.txt")
+    with pytest.raises(TokenizerError):
+        BertTokenizer.from_pretrained(bert)

@@ -19,6 +19,12 @@ def write(folder, **values):
     return folder
 
 
+@pytest.mark.parametrize("value", [[1.5], [["a"]], "BertModel", [None]])
+def test_architectures_are_names(value):
+    with pytest.raises(ConfigError, match="architectures must be a list of names"):
+        BertConfig.from_dict({"architectures": value})
+
+
 def test_defaults_are_bert_base():
     config = BertConfig()
     assert (config.vocab_size, config.hidden_size, config.num_hidden_layers) == (30522, 768, 12)

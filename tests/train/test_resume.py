@@ -237,6 +237,31 @@ def test_other_settings_are_reported(tmp_path, caplog):
     assert "max_steps 3 (was 2), weight_decay 0.5 (was 0.01)" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda values: values["data"].pop("step"),
+        lambda values: values["data"].pop("fingerprint"),
+        lambda values: values["random"][0].pop("numpy"),
+        lambda values: values["random"][0]["numpy"][1].pop(),
+        lambda values: values["random"][0]["python"][1].__setitem__(3, "x"),
+        lambda values: values["random"].__setitem__(0, None),
+        lambda values: values.update(step="three"),
+        lambda values: values.update(best=[1]),
+        lambda values: values.update(metrics=7),
+    ],
+)
+def test_a_damaged_state_is_a_damaged_file(tmp_path, damage):
+    task = classifier(tmp_path / "vocabulary")
+    Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=1)).train()
+    path = tmp_path / "run" / "checkpoint-1" / "training_state.json"
+    values = json.loads(path.read_text())
+    damage(values)
+    path.write_text(json.dumps(values))
+    with pytest.raises(DamagedFileError, match=r"training_state\.json"):
+        Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train(resume=True)
+
+
 def test_another_config_is_reported(tmp_path, caplog):
     task = classifier(tmp_path / "vocabulary")
     Trainer(task, ROWS, None, settings(tmp_path / "run", max_steps=2)).train()

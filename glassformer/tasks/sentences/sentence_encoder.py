@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ...checkpoints.files import make_folder
 from ...checkpoints.folder_save import saved_together
-from ...errors import InputError, nearest, refuse_unknown, suggests
+from ...errors import ConfigError, InputError, nearest, refuse_unknown, suggests
 from ...models.auto import AutoModel
 from ...models.base.pretrained_model import PreTrainedModel
 from ...text.auto_tokenizer import AutoTokenizer
@@ -80,6 +80,7 @@ class SentenceEncoder(nn.Module):
         self.steps = nn.ModuleList(steps or [Pooling("mean")])
         if not isinstance(self.steps[0], Pooling):
             raise InputError(f"the first step must be a Pooling, got {type(self.steps[0]).__name__}")
+        check_widths(self.used_steps, model.config.hidden_size)
         check_whole_number("max_seq_length", max_seq_length, 1)
         self.max_seq_length = max_seq_length or smallest(max_positions(model), tokenizer.model_max_length)
         self.do_lower_case = do_lower_case
@@ -316,3 +317,16 @@ class SentenceEncoder(nn.Module):
     def search(self, queries: Any, corpus: Any, top_k: int = 10, **arguments: Any) -> list:
         """The texts of a corpus that are most similar to each query; see `semantic_search.search`."""
         return search(self, queries, corpus, top_k, **arguments)
+
+
+def check_widths(steps: Iterable[nn.Module], width: int) -> None:
+    """Raise if a layer does not take the vectors of the steps before it."""
+    for step in steps:
+        if isinstance(step, Pooling):
+            width *= len(step.modes)
+        elif isinstance(step, Dense):
+            if step.linear.in_features != width:
+                raise ConfigError(
+                    f"the vectors before a Dense have {width} values, and it takes {step.linear.in_features}"
+                )
+            width = step.linear.out_features

@@ -20,6 +20,7 @@ from ...checkpoints.hub import CONFIG_FILES, MODEL_FILES, TOKENIZER_FILES, WEIGH
 from ...checkpoints.named_files import is_inside
 from ...checkpoints.weights import open_weights, write_weights
 from ...errors import ConfigError, DamagedFileError, WeightsError
+from ...json_fields import JsonFields, is_boolean, is_integer, is_string
 from .pooling import POOLINGS, Dense, Normalize, Pooling
 
 MODULES, SETTINGS, GENERAL = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
@@ -87,7 +88,7 @@ def read_sentence_files(name_or_path: str | PathLike[str], hub: Mapping[str, Any
     return SentenceFiles(
         routes[default],
         routes if len(routes) > 1 else {},
-        general=read_json(folder / GENERAL, GENERAL) if (folder / GENERAL).is_file() else {},
+        general=read_general(folder / GENERAL),
     )
 
 
@@ -98,13 +99,22 @@ def inside(folder: str, name: str) -> str:
 
 def read_route(folder: Path, way: ModulePaths, steps: Mapping[str, nn.Module]) -> Route:
     transformer = folder / way[0][1]
-    settings = read_json(transformer / SETTINGS, SETTINGS) if (transformer / SETTINGS).is_file() else {}
+    path = transformer / SETTINGS
+    settings = JsonFields(read_json(path, SETTINGS) if path.is_file() else {}, path, ConfigError)
     return Route(
         transformer,
         [steps[path] for _, path in way[1:]],
-        max_seq_length=settings.get("max_seq_length"),
-        do_lower_case=bool(settings.get("do_lower_case", False)),
+        max_seq_length=settings.read("max_seq_length", is_integer()),
+        do_lower_case=settings.read("do_lower_case", is_boolean, False),
     )
+
+
+def read_general(path: Path) -> dict[str, Any]:
+    """The prompts and the similarity measure; keys of other programs are not looked at."""
+    fields = JsonFields(read_json(path, GENERAL) if path.is_file() else {}, path, ConfigError)
+    prompts = fields.section("prompts")
+    named = {"prompts": {name: prompts.read(name, is_string, "") for name in prompts.values}}
+    return named | {name: fields.read(name, is_string) for name in ("default_prompt_name", "similarity_fn_name")}
 
 
 def read_modules(folder: Path) -> ModulePaths:
@@ -112,8 +122,8 @@ def read_modules(folder: Path) -> ModulePaths:
     path = folder / MODULES
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-        modules = [(str(each["type"]).rpartition(".")[2], str(each["path"])) for each in entries]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        modules = [(each["type"].rpartition(".")[2], each["path"] + "") for each in entries]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise DamagedFileError(f"{path} must hold a list of steps, each with a type and a path") from None
     for _, each in modules:
         check_named_inside(each, folder, path)
@@ -189,13 +199,13 @@ def read_step(kind: str, folder: Path) -> nn.Module:
 
 
 def read_pooling(config: dict[str, Any], folder: Path) -> Pooling:
-    modes = config.get("pooling_mode")
+    fields, modes = JsonFields(config, folder / "config.json", ConfigError), config.get("pooling_mode")
     if modes is None:
-        modes = [mode for key, mode in MODE_FLAGS.items() if config.get(key)] or "mean"
+        modes = [mode for key, mode in MODE_FLAGS.items() if fields.read(key, is_boolean, False)] or "mean"
     for key in config:
         if key.startswith("pooling_mode_") and key not in MODE_FLAGS and config[key]:
             raise ConfigError(f"{folder}: {key} is no known pooling mode; known are {', '.join(POOLINGS)}")
-    return Pooling(modes, bool(config.get("include_prompt", True)))
+    return Pooling(modes, fields.read("include_prompt", is_boolean, True))
 
 
 def read_dense(config: dict[str, Any], folder: Path) -> Dense:
@@ -205,12 +215,13 @@ def read_dense(config: dict[str, Any], folder: Path) -> Dense:
         raise ConfigError(f"{folder}: activation_function {named!r} is not one of {', '.join(ACTIVATIONS)}")
     if config.get("use_residual"):
         raise ConfigError(f"{folder}: use_residual is not supported")
-    try:
-        sizes = int(config["in_features"]), int(config["out_features"])
-    except (KeyError, TypeError, ValueError):
-        raise ConfigError(f"{folder}: in_features and out_features must be whole numbers") from None
-    dense = Dense(*sizes, bool(config.get("bias", True)), ACTIVATIONS[name]())
-    weights = open_weights(folder)
+    fields, weights = JsonFields(config, folder / "config.json", ConfigError), open_weights(folder)
+    largest = max(1, weights.total_bytes)  # a width that the file's own size allows
+    sizes = [fields.read(each, is_integer(1, largest), 0) for each in ("in_features", "out_features")]
+    if 0 in sizes:
+        raise ConfigError(f"{folder}: in_features and out_features must be whole numbers")
+    with torch.device("meta"):
+        dense = Dense(sizes[0], sizes[1], fields.read("bias", is_boolean, True), ACTIVATIONS[name]())
     expected = {name: tuple(tensor.shape) for name, tensor in dense.state_dict().items()}
     shapes = {name: tuple(weights.info(name).shape) for name in weights}
     if expected != shapes:
@@ -218,7 +229,7 @@ def read_dense(config: dict[str, Any], folder: Path) -> Dense:
     read = {name: weights.read(name).to(torch.get_default_dtype()) for name in expected}
     if not all(bool(tensor.isfinite().all()) for tensor in read.values()):
         raise WeightsError(f"{folder}: the layer's weights hold NaN or infinite values")
-    dense.load_state_dict(read)
+    dense.load_state_dict(read, assign=True)
     return dense
 
 

@@ -216,6 +216,9 @@ def test_wrong_lists_of_steps(checkpoint, modules, message):
         SentenceEncoder.from_pretrained(folder)
 
 
+MEAN = {"pooling_mode": None, "pooling_mode_mean_tokens": True}  # as older releases wrote it
+
+
 @pytest.mark.parametrize(
     ("file", "change", "error", "message"),
     [
@@ -224,7 +227,14 @@ def test_wrong_lists_of_steps(checkpoint, modules, message):
         ("2_Dense", {"activation_function": "os.system"}, ConfigError, "'os.system' is not one of Tanh"),
         ("2_Dense", {"activation_function": "evil.Tanh"}, ConfigError, "'evil.Tanh' is not one of Tanh"),
         ("2_Dense", {"out_features": 21}, WeightsError, "the layer needs .* the file holds"),
-        ("2_Dense", {"in_features": "many"}, ConfigError, "must be whole numbers"),
+        ("2_Dense", {"in_features": "many"}, ConfigError, "in_features must be an integer from 1 to .*, got 'many'"),
+        ("2_Dense", {"in_features": float("inf")}, ConfigError, "in_features must be an integer"),
+        ("2_Dense", {"in_features": 10**9, "out_features": 10**9}, ConfigError, "in_features must be an integer"),
+        ("2_Dense", {"in_features": None}, ConfigError, "must be whole numbers"),
+        ("2_Dense", {"bias": "yes"}, ConfigError, "bias must be true or false, got 'yes'"),
+        ("1_Pooling", {**MEAN, "pooling_mode_max_tokens": True}, ConfigError, "have 96 values, and it takes 48"),
+        ("1_Pooling", {**MEAN, "pooling_mode_max_tokens": ["a"]}, ConfigError, "max_tokens must be true or false"),
+        ("1_Pooling", {"include_prompt": 0.5}, ConfigError, "include_prompt must be true or false"),
         ("2_Dense", {"use_residual": True}, ConfigError, "use_residual is not supported"),
         ("2_Dense", {"module_input_name": "token_embeddings"}, ConfigError, "only 'sentence_embedding'"),
     ],
@@ -236,6 +246,25 @@ def test_wrong_steps(make, library, file, change, error, message):
     path = folder / file / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(error, match=message):
+        SentenceEncoder.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("config_sentence_transformers.json", {"prompts": "7"}, "prompts must be an object with named values, got '7'"),
+        ("config_sentence_transformers.json", {"prompts": {"query": 3}}, r"prompts\.query must be a string, got 3"),
+        ("config_sentence_transformers.json", {"default_prompt_name": ["a"]}, "default_prompt_name must be a string"),
+        ("config_sentence_transformers.json", {"similarity_fn_name": [1]}, "similarity_fn_name must be a string"),
+        ("sentence_bert_config.json", {"max_seq_length": "x"}, "max_seq_length must be an integer"),
+        ("sentence_bert_config.json", {"do_lower_case": "no"}, "do_lower_case must be true or false"),
+    ],
+)
+def test_wrong_settings(make, library, file, change, message):
+    folder, _ = make(pooled(library, "mean"))
+    path = folder / file
+    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **change}))
+    with pytest.raises(ConfigError, match=message):
         SentenceEncoder.from_pretrained(folder)
 
 
