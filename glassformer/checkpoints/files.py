@@ -24,6 +24,14 @@ from glassformer.errors import CheckpointError, DamagedFileError
 JSON_LIMIT = 64 * 2**20  # bytes: the largest real vocabulary is a fifth of this
 INDEX_LIMIT = 16 * 2**20
 
+# The names of weights, in the order in which a folder is searched: the first that exists is read.
+ENTRIES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+
 # A temporary carries its writer's process number, so that one left by a dead process is distinguished from one in use.
 TEMPORARY = re.compile(r"\..+\.(\d+)-[0-9a-f]{8}\.glassformer-tmp")
 ONE_DAY = 24 * 3600

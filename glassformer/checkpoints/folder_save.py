@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CheckpointError, DamagedFileError
-from .files import TEMPORARY, clip, flush_folder, make_folder, read_json, reason_of, remove_stale_temporaries
-from .formats import ENTRIES
+from .files import ENTRIES, TEMPORARY, clip, flush_folder, make_folder, read_json, reason_of, remove_stale_temporaries
 from .named_files import is_inside
 
 COMPLETE = ".glassformer-save"

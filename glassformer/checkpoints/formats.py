@@ -8,14 +8,6 @@ from pathlib import Path
 
 import torch
 
-# In the order in which a folder is searched: the first that exists is read.
-ENTRIES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
-
 _DTYPE_NAMES = {
     "F64": "float64",
     "F32": "float32",

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 
-from glassformer.checkpoints.files import clip, read_weight_map, reason_of
+from glassformer.checkpoints.files import ENTRIES, clip, read_weight_map, reason_of
 from glassformer.checkpoints.folder_save import COMPLETE, finish_save
-from glassformer.checkpoints.formats import ENTRIES, TensorInfo
+from glassformer.checkpoints.formats import TensorInfo
 from glassformer.checkpoints.named_files import is_inside
 from glassformer.checkpoints.safetensors_file import SafetensorsFile
 from glassformer.checkpoints.saving import write_weights

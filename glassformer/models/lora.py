@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.files import make_folder, read_json, write_atomically
+from ..checkpoints.files import ENTRIES, make_folder, read_json, write_atomically
 from ..checkpoints.folder_save import finish_save
-from ..checkpoints.formats import ENTRIES
 from ..checkpoints.keymap import Source
 from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoints.files import (
+    ENTRIES,
     TEMPORARY,
     flush_folder,
     make_folder,
@@ -36,7 +37,7 @@ from ..checkpoints.files import (
     write_atomically,
 )
 from ..checkpoints.folder_save import finish_save, saved_together
-from ..checkpoints.formats import ENTRIES, one_line
+from ..checkpoints.formats import one_line
 from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
 from ..errors import CheckpointError, DamagedFileError, GlassformerError, InputError, shown

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ...checkpoints.files import make_folder
+from ...checkpoints.files import ENTRIES, make_folder
 from ...checkpoints.folder_save import saved_together
-from ...checkpoints.formats import ENTRIES
 from ...checkpoints.hub import MODEL_FILES, WEIGHT_FILES, find_folder, without_pickles
 from ...checkpoints.ignored_arguments import IGNORED_BY_MODELS, resolve_ignored_arguments
 from ...checkpoints.key_prefixes import without_wrapper_prefix
