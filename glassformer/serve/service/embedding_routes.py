@@ -95,6 +95,8 @@ async def embeddings_of(
     """The vector of each text."""
     task = served.tasks[EMBEDDING].with_options(truncation=truncation, prompt=prompt_of(served, prompt_name))
     single = isinstance(inputs, str)
+    if not single and not isinstance(inputs, list):
+        raise Refusal(422, f"{field} must be a text or a list of texts, got a {type(inputs).__name__}", field)
     embedded = await served.answers(task, [inputs] if single else inputs, record, field, single)
     width = len(embedded[0].vector) if embedded else 0
     if dimensions is not None and not 1 <= dimensions <= max(width, 1):

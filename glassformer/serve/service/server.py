@@ -123,7 +123,9 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that accepts connections; an error names the port."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        found = socket.socket(family, socket.SOCK_STREAM)
+        found = socket.socket(
+            family, socket.SOCK_STREAM, socket.IPPROTO_TCP
+        )  # asyncio sends at once only if it is named
         if os.name != "nt":
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))

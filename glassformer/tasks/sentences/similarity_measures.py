@@ -40,7 +40,7 @@ ALIASES = {"cos": "cosine", "cos_sim": "cosine", "dot_product": "dot", "dot_scor
 def similarity_name(name: Any) -> str:
     """The name of a measure, from any of its names."""
     name = ALIASES.get(name, name) if isinstance(name, str) else name
-    if name not in SIMILARITIES:
+    if not isinstance(name, str) or name not in SIMILARITIES:
         hint = nearest(str(name), SIMILARITIES)
         raise InputError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {name!r}{hint}")
     return name
