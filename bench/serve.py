@@ -160,9 +160,12 @@ def write_gpt2(folder: Path) -> None:
     from glassformer import GPT2Config, GPT2LMHeadModel, GPT2Tokenizer, train_vocabulary
 
     train_vocabulary(iter(["Once upon a time there was a glass house."] * 3), "bpe", vocab_size=300).save(folder)
-    GPT2Tokenizer.from_pretrained(folder).save_pretrained(folder)
+    known = GPT2Tokenizer.from_pretrained(folder).get_vocab()
+    config = GPT2Config(eos_token_id=None, bos_token_id=0, pad_token_id=0)
+    vocabulary = {**known, **{f"word{i}": i for i in range(len(known), config.vocab_size)}}
+    GPT2Tokenizer(vocab=vocabulary, merges=[]).save_pretrained(folder)
     torch.manual_seed(0)
-    GPT2LMHeadModel(GPT2Config(eos_token_id=None, bos_token_id=0, pad_token_id=0)).save_pretrained(folder)
+    GPT2LMHeadModel(config).save_pretrained(folder)
 
 
 def main() -> None:

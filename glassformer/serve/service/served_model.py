@@ -29,6 +29,7 @@ from .refusal import Refusal, refusal_of
 from .settings import ServiceSettings
 
 TOKENIZER_THREADS = 2
+SHORT = 500  # characters of a text that is encoded at once
 EMBEDDING = "sentence-embedding"
 
 
@@ -128,8 +129,11 @@ class ServedModel:
     ) -> list[Job]:
         """Rows as jobs; an error names the row."""
         begin = time.perf_counter()
-        loop = asyncio.get_running_loop()
-        jobs = await loop.run_in_executor(self.tokenizing, partial(encode_rows, task, rows, field, single))
+        if len(rows) == 1 and isinstance(rows[0], str) and len(rows[0]) < SHORT and not task.uses_random_numbers:
+            jobs = encode_rows(task, rows, field, single)  # sooner done than handed to another thread
+        else:
+            loop = asyncio.get_running_loop()
+            jobs = await loop.run_in_executor(self.tokenizing, partial(encode_rows, task, rows, field, single))
         record.tokenize += time.perf_counter() - begin
         record.model = self.name
         record.inputs += len(jobs)

@@ -28,14 +28,15 @@ STATUS = {400: "Bad Request", 408: "Request Timeout", 429: "Too Many Requests"}
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 whose requests must begin in time, for a limited number of connections.
+    """HTTP/1.1 for a limited number of connections, whose requests must arrive and whose responses be read in time.
 
-    Uvicorn itself waits for the end of a request's headers without a limit.
+    Uvicorn itself waits without a limit for the end of a request's headers, and for a client that does not read.
     """
 
     request_seconds = 30.0
     max_connections = 2000
-    deadline: asyncio.TimerHandle | None = None
+    deadline: asyncio.TimerHandle | None = None  # of the headers of a request
+    reading: asyncio.TimerHandle | None = None  # of a client that must read before more is sent
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -47,6 +48,17 @@ class LimitedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.clear_deadline()
         super().connection_lost(exc)
+        self.resume_writing()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.reading = self.loop.call_later(self.request_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.reading is not None:
+            self.reading.cancel()
+            self.reading = None
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():

@@ -315,6 +315,7 @@ def test_a_client_that_does_not_read_is_cut_off(folders, monkeypatch):
                     break
                 time.sleep(0.01)
             assert admission.count == 0
+            assert not service.server.server_state.connections
 
 
 def test_every_request_has_its_line_and_its_figures(folders):
