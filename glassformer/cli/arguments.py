@@ -6,8 +6,10 @@ import contextlib
 import functools
 import io
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,25 @@ from ..errors import InputError
 
 FRAME, RULE = "│╰╯ ", {*"─-"}  # characters of a box, and of the lines between its parts
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+typed: ContextVar[Sequence[str]] = ContextVar("typed", default=())  # the arguments of this call of `glass`
+
+
+def command_with(option: str) -> str:
+    """The command that was typed, with an option, for messages.
+
+    >>> token = typed.set(["embed", "m", "--input", "my texts.txt", "--restart"])
+    >>> command_with("--overwrite"), command_without("--restart")
+    ("glass embed m --input 'my texts.txt' --restart --overwrite", "glass embed m --input 'my texts.txt'")
+    >>> typed.reset(token)
+    """
+    return f"{command_without(option)} {option}"
+
+
+def command_without(option: str) -> str:
+    """The command that was typed, without an option."""
+    return shlex.join(["glass", *(each for each in typed.get() if each != option)])
 
 
 class UsageError(Exception):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .. import __version__
 from ..errors import IN_PYTHON, GlassformerError, nearest, spelling
-from .arguments import UsageError, read_arguments
+from .arguments import UsageError, read_arguments, typed
 
 VERBS = (
     "demo",
@@ -88,6 +88,7 @@ def run(arguments: list[str]) -> int:
     if arguments[0] in ("-V", "--version"):
         print(f"glassformer {__version__}")
         return 0
+    typed.set(arguments)
     verb = arguments[0]
     if verb not in VERBS:
         kind = "option" if verb.startswith("-") else "verb"

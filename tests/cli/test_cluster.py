@@ -75,7 +75,7 @@ def test_pictures(folder, file, tmp_path, capsys):
 def test_a_file_is_replaced_only_on_request(folder, file, tmp_path, capsys):
     path = tmp_path / "out.csv"
     path.write_text("mine")
-    assert "--restart replaces it" in run(capsys, folder, "--input", file, "-o", path, code=1)[1]
+    assert "to replace it: glass cluster " in run(capsys, folder, "--input", file, "-o", path, code=1)[1]
     assert path.read_text() == "mine"
     run(capsys, folder, "--input", file, "-o", path, "--restart")
     assert path.read_text().startswith("row,cluster,distance,text\n")

@@ -204,7 +204,10 @@ def test_a_complete_result_has_no_other_file_beside_it(folder, file, tmp_path, c
     run(capsys, CLASSIFY, folder, "--input", file, "--output", output)
     close(parsed(output.read_text()), numbered([pipeline(CLASSIFY, folder)(text)[0] for text in TEXTS]))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "rows.txt"]
-    assert "--restart replaces it" in run(capsys, CLASSIFY, folder, "--input", file, "--output", output, code=1)[1]
+    assert (
+        f"--output {output} --restart\n"
+        in run(capsys, CLASSIFY, folder, "--input", file, "--output", output, code=1)[1]
+    )
     before = output.read_bytes()
     run(capsys, CLASSIFY, folder, "--input", file, "--output", output, "--restart")
     assert output.read_bytes() == before
@@ -258,7 +261,7 @@ def test_a_run_with_other_settings_does_not_resume(changed, folder, tmp_path, ca
     arguments = (task, model, "--input", file, "--output", output, *more)
     errors = run(capsys, *arguments, code=1)[1]
     assert "was started with other settings" in errors
-    assert "--restart starts again" in errors
+    assert "to start again: glass predict " in errors and errors.rstrip().endswith(" --restart")
     assert len(parsed(output.read_text())) == 4
     run(capsys, *arguments, "--restart")
     assert [one["row"] for one in parsed(output.read_text())] == [0, 1, 2, 3, 5]
@@ -269,7 +272,7 @@ def test_a_run_without_results_leaves_no_file(more, folder, tmp_path, capsys):
     file, output = tmp_path / "rows.csv", tmp_path / "out.jsonl"
     file.write_text("id,review\n1,so good\n2,so bad\n")
     arguments = (CLASSIFY, folder, "--input", file, "--output", output, *more)
-    assert "the same command resumes it" not in run(capsys, *arguments, code=1)[1]
+    assert "to resume it" not in run(capsys, *arguments, code=1)[1]
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
     run(capsys, *arguments, "--columns", "text=review")
     assert len(parsed(output.read_text())) == 2

@@ -44,7 +44,10 @@ def test_wrong_use_is_one_line(text, tmp_path, capsys):
         (["--output", str(tmp_path / "a")], "name at least one text file"),
         ([str(tmp_path / "none.txt"), "--output", str(tmp_path / "a")], "does not exist"),
         ([str(text), "--output", str(text)], "is a file"),
-        ([str(text), "--output", str(tmp_path / "taken")], "holds vocab.txt already; --overwrite"),
+        (
+            [str(text), "--output", str(tmp_path / "taken")],
+            "holds vocab.txt already; to replace it: glass train-vocabulary ",
+        ),
         ([str(text), "--output", str(tmp_path / "a"), "--kind", "bpe", "--cased"], "--cased is for wordpiece"),
         ([str(text), "--output", str(tmp_path / "a"), "--vocab-size", "5"], "vocab_size 5 is too small"),
     ):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ...errors import CheckpointError, GlassformerError, InputError
+from ..arguments import command_with, command_without
 
 if TYPE_CHECKING:
     from ...data.readers import Rows
@@ -55,7 +56,7 @@ class Run:
             self.compare(read_json(self.record, "the record of a run"), about)
             return
         if self.output.exists() and not restart:
-            raise InputError(f"{self.output} exists already; --restart replaces it")
+            raise InputError(f"{self.output} exists already; to replace it: {command_with('--restart')}")
         self.growing.unlink(missing_ok=True)
         try:
             write_atomically(self.record, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
@@ -68,7 +69,7 @@ class Run:
             was, now = (json.dumps(each.get(changed), ensure_ascii=False)[:80] for each in (before, about))
             raise InputError(
                 f"{self.output} was started with other settings: {changed} was {was} and is {now}; "
-                f"--restart starts again, the old settings resume it"
+                f"the old settings resume it; to start again: {command_with('--restart')}"
             )
 
     @contextlib.contextmanager
@@ -94,7 +95,7 @@ class Run:
     def interrupt(self) -> None:
         """Keep what was written for a later run; if that is nothing, remove the files."""
         if self.growing.stat().st_size > self.start:
-            log.warning("%s is not complete; the same command resumes it", self.output)
+            log.warning("%s is not complete; to resume it: %s", self.output, command_without("--restart"))
             return
         self.growing.unlink()
         self.record.unlink()

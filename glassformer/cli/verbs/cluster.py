@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from ...errors import InputError
+from ..arguments import command_with
 from ..output.answer_table import short
 from ..output.terminal import counted, print_heading, print_json, print_table
 from ..rows.input_rows import RowInput
@@ -110,7 +111,7 @@ def check(input: str, output: Path | None, picture: Path | None, restart: bool, 
         if not output.parent.is_dir():
             raise InputError(f"there is no folder {str(output.parent)!r} to write {output.name} to")
         if output.exists() and not restart:
-            raise InputError(f"{output} is there already; --restart replaces it")
+            raise InputError(f"{output} is there already; to replace it: {command_with('--restart')}")
     if picture is not None:
         from ...explain.pages.cluster_page import SUFFIXES as PICTURES
         from ...explain.pages.image_files import checked_path, pyplot

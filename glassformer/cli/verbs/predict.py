@@ -17,6 +17,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from ...errors import DataError, InputError, refuse_unknown
 from ...tasks.task_registry import task_class, task_names
+from ..arguments import command_with
 from ..output.answer_table import print_answers
 from ..output.terminal import counted, print_json
 from ..rows.input_rows import RowFormat, RowInput, answer_rows, known_count, reads_standard_input, rows_and_errors
@@ -324,4 +325,5 @@ def complete_lines(file: BinaryIO, path: Path) -> tuple[int, int]:
     try:
         return json_format.loads(last)["row"] + 1, count
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"the last line of {path} is no answer of an earlier run; --restart starts again") from None
+        again = command_with("--restart")
+        raise InputError(f"the last line of {path} is no answer of an earlier run; to start again: {again}") from None

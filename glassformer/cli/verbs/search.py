@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from ...errors import DamagedFileError, DataError, InputError, spelling
+from ..arguments import command_with
 from ..output.answer_table import short
 from ..output.terminal import print_heading, print_json, print_table
 from ..rows.input_rows import RowFormat, rows_and_errors
@@ -205,6 +206,7 @@ def equal_up_to_rounding(held: numpy.ndarray, again: numpy.ndarray, only_directi
 
 
 def stale_index(index: Path, reason: str) -> InputError:
+    replacing = command_with("--restart")
     return InputError(
-        f"{index} is no index of this corpus by this model: {reason}; name another file, or let --restart replace it"
+        f"{index} is no index of this corpus by this model: {reason}; name another file, or replace it: {replacing}"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from ...errors import InputError
+from ..arguments import command_with
 from ..output.terminal import print_json, size
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def train_vocabulary(
         raise InputError(f"{output} is a file; --output takes a folder")
     existing = [name for name in FILES if (output / name).exists()]
     if existing and not overwrite:
-        raise InputError(f"{output} holds {', '.join(existing)} already; --overwrite replaces it")
+        raise InputError(f"{output} holds {', '.join(existing)} already; to replace it: {command_with('--overwrite')}")
 
     started = time.perf_counter()
     lines = file_lines(list(files), encoding)
