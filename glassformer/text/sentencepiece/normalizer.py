@@ -32,9 +32,9 @@ class Normalizer:
         self._is_plain = self._is_plain and not any(" " in symbol for symbol in symbols)
         self._unchanged: set[str] = set()  # characters that no rule begins or goes on with
         self._replaced: dict[int, str] = {}  # those that a rule replaces by themselves
-        self._simple: set[str] = set()  # both of these
+        self._simple: set[str] = set()  # both of these, unless they can go on with a rule
         self._continuations: set[str] = set()  # those that follow others within a rule
-        self._difficult: set[str] = set()  # those that a rule replaces, but not everywhere, or by more than one space
+        self._classified: set[str] = set()
 
     def __call__(self, text: str, prefix: bool = True) -> str:
         """The changed text; without `prefix` it goes on after another one: no space is put before it, its own stays."""
@@ -58,17 +58,24 @@ class Normalizer:
 
     def _classify(self, characters: set[str]) -> None:
         """Find out what the rules do to characters that have not been seen before."""
-        for char in characters - self._difficult:
+        continuations = len(self._continuations)
+        for char in characters - self._classified:
+            self._classified.add(char)
             self._continuations |= self.charsmap.continuations(char)
             rule = self.charsmap.rule_at(char, 0)
             if rule is None:
                 self._unchanged.add(char)
             elif char in self._symbol_characters or "  " in rule.replacement:
-                self._difficult.add(char)
+                continue
             else:
                 self._replaced[ord(char)] = rule.replacement
-        self._unchanged -= self._continuations
-        self._simple = (self._unchanged | set(map(chr, self._replaced))) - self._continuations
+            self._simple.add(char)
+        if len(self._continuations) > continuations:
+            self._unchanged -= self._continuations
+            self._simple -= self._continuations
+        else:
+            self._unchanged -= characters & self._continuations
+            self._simple -= characters & self._continuations
 
     def aligned(self, text: str, prefix: bool = True) -> tuple[str, Offsets]:
         """The changed text, and for each of its characters the span of the text that it came from."""
