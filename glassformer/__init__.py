@@ -74,6 +74,8 @@ _HOMES = {  # the classes of the registry come on top
     "models.deberta": "DebertaPreTrainedModel",
     "models.deberta_v2": "DebertaV2PreTrainedModel",
     "models.ernie": "ErniePreTrainedModel",
+    "models.xlnet": "XLNetPreTrainedModel",
+    "models.xlnet_heads": "XLNetForQuestionAnswering",
     "models.gpt2": "GPT2PreTrainedModel",
     "models.distilbert": "DistilBertPreTrainedModel",
     "models.openai_gpt": "OpenAIGPTPreTrainedModel",

@@ -222,6 +222,15 @@ from .models.xlm_roberta import XLMRobertaForQuestionAnswering as XLMRobertaForQ
 from .models.xlm_roberta import XLMRobertaForSequenceClassification as XLMRobertaForSequenceClassification
 from .models.xlm_roberta import XLMRobertaForTokenClassification as XLMRobertaForTokenClassification
 from .models.xlm_roberta import XLMRobertaModel as XLMRobertaModel
+from .models.xlnet import XLNetConfig as XLNetConfig
+from .models.xlnet import XLNetModel as XLNetModel
+from .models.xlnet import XLNetPreTrainedModel as XLNetPreTrainedModel
+from .models.xlnet_heads import XLNetForMultipleChoice as XLNetForMultipleChoice
+from .models.xlnet_heads import XLNetForQuestionAnswering as XLNetForQuestionAnswering
+from .models.xlnet_heads import XLNetForQuestionAnsweringSimple as XLNetForQuestionAnsweringSimple
+from .models.xlnet_heads import XLNetForSequenceClassification as XLNetForSequenceClassification
+from .models.xlnet_heads import XLNetForTokenClassification as XLNetForTokenClassification
+from .models.xlnet_heads import XLNetLMHeadModel as XLNetLMHeadModel
 from .nn.activation import ACT2FN as ACT2FN
 from .nn.attention import prune_linear_layer as prune_linear_layer
 from .nn.feedforward import PositionwiseFeedForward as PositionwiseFeedForward

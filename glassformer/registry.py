@@ -196,6 +196,19 @@ ARCHITECTURES = {
             },
         ),
         Architecture(
+            "xlnet",
+            config="xlnet.XLNetConfig",
+            classes={
+                BODY: "xlnet.XLNetModel",
+                "pre-training": "xlnet_heads.XLNetLMHeadModel",
+                "causal-lm": "xlnet_heads.XLNetLMHeadModel",
+                "sequence-classification": "xlnet_heads.XLNetForSequenceClassification",
+                "multiple-choice": "xlnet_heads.XLNetForMultipleChoice",
+                "token-classification": "xlnet_heads.XLNetForTokenClassification",
+                "question-answering": "xlnet_heads.XLNetForQuestionAnsweringSimple",
+            },
+        ),
+        Architecture(
             "gpt2",
             config="gpt2.GPT2Config",
             classes={

@@ -51,7 +51,11 @@ REPEATED_FIELDS = {
     "num_key_value_heads": "num_attention_heads",
 }
 # Names that a field has in the files of other programs; it may stand there under both, with the same value.
-SECOND_NAMES = {"layer_norm_epsilon": "layer_norm_eps", "_output_attentions": "output_attentions"}
+SECOND_NAMES = {
+    "layer_norm_epsilon": "layer_norm_eps",
+    "_output_attentions": "output_attentions",
+    "n_token": "vocab_size",
+}
 # Keys of early releases that resemble those of today. Nothing computes with them.
 OUTDATED_KEYS = ("bos_token_ids", "eos_token_ids", "pad_token_ids")
 # Fields of a built model's config that can still be assigned: each pass reads them, or no computation does. All others

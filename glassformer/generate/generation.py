@@ -106,7 +106,8 @@ class Generation:
         )
 
     def make_runner(self, max_steps: int) -> Runner:
-        if not self.request.settings.use_cache:
+        reads_again = getattr(self.model.decoding_body, "reads_again", False)  # a further token changes all others
+        if reads_again or not self.request.settings.use_cache:
             return UncachedRunner(self.model, max_steps, dict(self.source))
         is_recurrent = getattr(self.model.decoding_body, "keeps_state", False)
         return (RecurrentRunner if is_recurrent else CachedRunner)(self.model, max_steps, dict(self.source))

@@ -347,6 +347,33 @@ SHARED = {**DISENTANGLED, "position_buckets": 256, "share_att_key": True, "norm_
 BASE_V3 = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 DEBERTA_V2 = deberta("DebertaV2", (glassformer.DebertaV2Config(**SHARED, **BASE_V3), 183_831_552))  # deberta-v3-base
 
-RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA, ERNIE, DEBERTA, DEBERTA_V2]
+
+def tiny_xlnet(**fields: Any) -> glassformer.XLNetConfig:
+    names = {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"}
+    shape = {name: value for name, value in TINY_BERT.items() if name in names}
+    beams = {"start_n_top": 2, "end_n_top": 3}
+    return glassformer.XLNetConfig(**{**shape, **beams, "initializer_range": 0.2, "pad_token_id": 0, **fields})
+
+
+XLNET = Architecture(
+    model_type="xlnet",
+    body=glassformer.XLNetModel,
+    heads={
+        glassformer.XLNetLMHeadModel: word_labels,
+        # that of texts reads the last column there, and the last token here: see test_xlnet.py
+        glassformer.XLNetForTokenClassification: ENCODER_HEADS["ForTokenClassification"],
+        glassformer.XLNetForQuestionAnsweringSimple: ENCODER_HEADS["ForQuestionAnswering"],
+        glassformer.XLNetForQuestionAnswering: ENCODER_HEADS["ForQuestionAnswering"],
+    },
+    tiny=tiny_xlnet,
+    decoder_fields=None,
+    decoder=None,
+    published=(glassformer.XLNetConfig(d_model=768, n_layer=12, n_head=12, d_inner=3072), 116_718_336),
+    reference=Transformers(),
+    plain_scores=False,
+    call={"use_mems": False},
+)
+
+RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA, ERNIE, DEBERTA, DEBERTA_V2, XLNET]
 
 ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, *RELATIVES_OF_BERT]

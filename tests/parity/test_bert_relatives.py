@@ -147,6 +147,7 @@ HEADS = [*LABELS]
 SHARED = {"num_hidden_layers": 4, "num_hidden_groups": 2}
 DEBERTA_HEADS = ["Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"]
 FOLLOWS = torch.tensor([1, 0, 1])
+NO_MEMORY = {"use_mems_eval": False}
 TASKS = {"task_type_ids": (torch.arange(LENGTH) % 3).repeat(BATCH, 1)}
 CASES = [
     *cases_of("roberta", "Roberta", [head for head in HEADS if head != "ForPreTraining"], decodes=True, relative=True),
@@ -184,6 +185,13 @@ CASES = [
             "no-convolution": {"conv_kernel_size": 0},
         },
     ),
+    Case("xlnet-left", "XLNetModel", NO_MEMORY, left=True),
+    Case("xlnet-masked", "XLNetModel", NO_MEMORY, {"head_mask": seeded((3, 4)).abs().round(decimals=1)}, left=True),
+    Case("xlnet-texts", "XLNetForSequenceClassification", NO_MEMORY, LABEL, left=True),
+    Case("xlnet-tokens", "XLNetForTokenClassification", NO_MEMORY, LABELS["ForTokenClassification"], left=True),
+    Case("xlnet-causal", "XLNetLMHeadModel", {**NO_MEMORY, "clamp_len": 3}, LABELS["ForMaskedLM"], left=True),
+    Case("xlnet-choice", "XLNetForMultipleChoice", NO_MEMORY, LABELS["ForMultipleChoice"], left=True),
+    Case("xlnet-spans", "XLNetForQuestionAnsweringSimple", NO_MEMORY, LABELS["ForQuestionAnswering"], left=True),
     Case("xlm-roberta", "XLMRobertaForMaskedLM", inputs=LABELS["ForMaskedLM"]),
     Case("camembert", "CamembertForSequenceClassification", inputs=LABELS["ForSequenceClassification"]),
 ]

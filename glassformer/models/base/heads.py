@@ -319,25 +319,33 @@ class ForTokenClassification(Classifier):
 class ForMultipleChoice(HeadModel):
     """Which of several texts fits best? Inputs are B choices T."""
 
+    output_class: type[ModelOutput] = MultipleChoiceModelOutput
+
     @takes(*TEXT, "labels", *OUTPUTS)
     def forward(
         self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
-    ) -> MultipleChoiceModelOutput | tuple:
+    ) -> ModelOutput | tuple:
         ids, vectors = inputs.get("input_ids"), inputs.get("inputs_embeds")
         values = ids if vectors is None else vectors
         if values is None or values.dim() != (3 if vectors is None else 4):
             raise InputError("multiple choice takes a batch of the shape B choices T")
         choices = values.shape[1]
         of_tokens = {*TEXT, *self.base_model.extra_inputs} - {"head_mask"}
-        flat = {name: value.flatten(0, 1) for name, value in inputs.items() if name in of_tokens}
+        flat = {
+            name: value.flatten(0, 1)
+            for name, value in inputs.items()
+            if name in of_tokens and getattr(value, "shape", ())[:2] == values.shape[:2]
+        }
         body = self.base_model.encode(**{**inputs, **flat})
         logits = self.text_logits(body).view(-1, choices)  # B choices
         loss = None if labels is None else label_loss(logits, labels)
-        return self.as_output(MultipleChoiceModelOutput, body, return_dict, loss=loss, logits=logits)
+        return self.as_output(self.output_class, body, return_dict, loss=loss, logits=logits)
 
 
 class ForQuestionAnswering(HeadModel):
     """Where in the text does the answer begin and end?"""
+
+    output_class: type[ModelOutput] = QuestionAnsweringModelOutput
 
     def span_logits(self, rows: Tensor) -> Tensor:
         """Scores of each token as begin and end of the answer: N C -> N 2."""
@@ -350,7 +358,7 @@ class ForQuestionAnswering(HeadModel):
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
         return_dict: bool | None = None,
-    ) -> QuestionAnsweringModelOutput | tuple:
+    ) -> ModelOutput | tuple:
         """Padded positions score the type's lowest number, so that no answer begins or ends in them.
 
         The original loss includes padded positions, so with labels they are computed too.
@@ -363,6 +371,4 @@ class ForQuestionAnswering(HeadModel):
         laid_out = body.layout.unpack(logits, fill=torch.finfo(logits.dtype).min)  # B T 2
         starts, ends = (part.squeeze(-1).contiguous() for part in laid_out.split(1, dim=-1))
         loss = span_loss(starts, ends, start_positions, end_positions) if has_labels else None
-        return self.as_output(
-            QuestionAnsweringModelOutput, body, return_dict, loss=loss, start_logits=starts, end_logits=ends
-        )
+        return self.as_output(self.output_class, body, return_dict, loss=loss, start_logits=starts, end_logits=ends)

@@ -210,6 +210,61 @@ class QuestionAnsweringModelOutput(ModelOutput):
     attentions: Tensors | None = None
 
 
+@output
+class XLNetModelOutput(ModelOutput):
+    last_hidden_state: Tensor | None = None
+    mems: Tensors | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
+class XLNetLMHeadModelOutput(ModelOutput):
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    mems: Tensors | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
+class XLNetForSequenceClassificationOutput(XLNetLMHeadModelOutput):
+    pass
+
+
+@output
+class XLNetForTokenClassificationOutput(XLNetLMHeadModelOutput):
+    pass
+
+
+@output
+class XLNetForMultipleChoiceOutput(XLNetLMHeadModelOutput):
+    pass
+
+
+@output
+class XLNetForQuestionAnsweringSimpleOutput(ModelOutput):
+    loss: Tensor | None = None
+    start_logits: Tensor | None = None
+    end_logits: Tensor | None = None
+    mems: Tensors | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
+class XLNetForQuestionAnsweringOutput(ModelOutput):
+    loss: Tensor | None = None
+    start_top_log_probs: Tensor | None = None
+    start_top_index: Tensor | None = None
+    end_top_log_probs: Tensor | None = None
+    end_top_index: Tensor | None = None
+    cls_logits: Tensor | None = None
+    mems: Tensors | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
 @dataclass
 class BodyOutput:
     """The output of a body for its heads: the rows of the stream and their layout."""

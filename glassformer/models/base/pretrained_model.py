@@ -25,6 +25,7 @@ BODY_FIELDS = {
     "last_hidden_state": "last_hidden_state",
     "pooler_output": "pooled",
     "past_key_values": "past_key_values",
+    "mems": "past_key_values",
     "hidden_states": "hidden_states",
     "attentions": "attentions",
     "cross_attentions": "cross_attentions",
