@@ -97,6 +97,7 @@ _HOMES = {  # the classes of the registry come on top
     "tasks.language_modeling.fill_mask": "FillMask",
     "tasks.language_modeling.masked_language_modeling": "MaskedLanguageModeling",
     "tasks.language_modeling.pre_training": "PreTraining",
+    "tasks.language_modeling.permutation_language_modeling": "PermutationLanguageModeling",
     "tasks.language_modeling.replaced_token_detection": "ReplacedTokenDetection",
     "tasks.feature_extraction": "FeatureExtraction",
     "tasks.generation.text_generation": "TextGeneration",

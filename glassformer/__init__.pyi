@@ -248,6 +248,9 @@ from .tasks.generation.text_generation import TextGeneration as TextGeneration
 from .tasks.generation.translation import Translation as Translation
 from .tasks.language_modeling.fill_mask import FillMask as FillMask
 from .tasks.language_modeling.masked_language_modeling import MaskedLanguageModeling as MaskedLanguageModeling
+from .tasks.language_modeling.permutation_language_modeling import (
+    PermutationLanguageModeling as PermutationLanguageModeling,
+)
 from .tasks.language_modeling.pre_training import PreTraining as PreTraining
 from .tasks.language_modeling.replaced_token_detection import ReplacedTokenDetection as ReplacedTokenDetection
 from .tasks.multiple_choice import MultipleChoice as MultipleChoice

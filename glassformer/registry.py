@@ -181,6 +181,7 @@ ARCHITECTURES = {
                 "token-classification": "deberta_heads.DebertaForTokenClassification",
                 "question-answering": "deberta_heads.DebertaForQuestionAnswering",
             },
+            tokenizer="DebertaTokenizer",
         ),
         Architecture(
             "deberta-v2",
@@ -194,6 +195,7 @@ ARCHITECTURES = {
                 "token-classification": "deberta_heads.DebertaV2ForTokenClassification",
                 "question-answering": "deberta_heads.DebertaV2ForQuestionAnswering",
             },
+            tokenizer="DebertaV2Tokenizer",
         ),
         Architecture(
             "xlnet",
@@ -207,6 +209,7 @@ ARCHITECTURES = {
                 "token-classification": "xlnet_heads.XLNetForTokenClassification",
                 "question-answering": "xlnet_heads.XLNetForQuestionAnsweringSimple",
             },
+            tokenizer="XLNetTokenizer",
         ),
         Architecture(
             "gpt2",

@@ -7,14 +7,14 @@ Its layers are in `xlnet_layers.py`, its heads in `xlnet_heads.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.config_fields import boolean, choice, integer, number
+from ..checkpoints.config_fields import activation, boolean, choice, integer, number
 from ..checkpoints.keymap import KeyMap, Row
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ConfigError, InputError
@@ -85,7 +85,7 @@ class XLNetConfig(PretrainedConfig):
     num_hidden_layers: int = integer(24, high=10_000)
     num_attention_heads: int = integer(16)
     intermediate_size: int = integer(4096)
-    hidden_act: str = choice("gelu", ACTIVATIONS)
+    hidden_act: str | Callable = activation("gelu")
     attn_type: str = choice("bi", ("bi", "uni"))  # every token sees all others, or those before it
     initializer_range: float = number(0.02, 0, 1e6)
     layer_norm_eps: float = number(1e-12, 0, 1)
@@ -142,7 +142,7 @@ class XLNetPreTrainedModel(PreTrainedModel):
 class XLNetModel(XLNetPreTrainedModel, Body):
     """Tokens in, contextual vectors out.
 
-    >>> model = XLNetModel(XLNetConfig(d_model=24, n_layer=2, n_head=2, d_inner=48, vocab_size=50))
+    >>> model = XLNetModel(XLNetConfig(d_model=24, n_layer=2, n_head=2, d_inner=48, vocab_size=50)).eval()
     >>> out = model(torch.tensor([[7, 9, 4, 3]]))
     >>> out.last_hidden_state.shape, len(out.mems), out.mems[0].shape
     (torch.Size([1, 4, 24]), 2, torch.Size([4, 1, 24]))

@@ -20,6 +20,7 @@ TASKS = {
     "fill-mask": "language_modeling.fill_mask.FillMask",
     "masked-language-modeling": "language_modeling.masked_language_modeling.MaskedLanguageModeling",
     "pre-training": "language_modeling.pre_training.PreTraining",
+    "permutation-language-modeling": ("language_modeling.permutation_language_modeling.PermutationLanguageModeling"),
     "replaced-token-detection": "language_modeling.replaced_token_detection.ReplacedTokenDetection",
     "text-generation": "generation.text_generation.TextGeneration",
     "translation": "generation.translation.Translation",

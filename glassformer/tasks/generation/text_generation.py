@@ -132,9 +132,8 @@ class TextGeneration(GenerationTask):
         """Documents in blocks of the context's length; in evaluation a block may read tokens of the one before it."""
         options = self.options
         if not self.model.base_model.is_decoder:
-            raise InputError(
-                f"a {type(self.model).__name__} sees all words of a text, and is trained on permutations of them"
-            )
+            name = type(self.model).__name__
+            raise InputError(f"a {name} sees all words of a text, and is trained by permutation-language-modeling")
         context = smallest(self.limit, options.context)
         texts, numbers, names = read_documents(self, rows)
         corpus = read_corpus(self, self.add_markers(texts, numbers), numbers)
