@@ -43,7 +43,7 @@ def test_every_verb_that_reads_files_of_text_has_the_option(capsys):
     for verb in READERS:
         assert main([verb, "--help"]) == 0
         assert "--encoding NAME" in " ".join(capsys.readouterr().out.split()), verb
-    others = {"demo", "inspect", "see", "explore", "train", "compare", "compare-lengths", "verify", "doctor"}
+    others = {"demo", "inspect", "see", "explore", "serve", "train", "compare", "compare-lengths", "verify", "doctor"}
     assert {*READERS, *others} >= {*VERBS}, "a new verb: does it read files of text?"
     assert all(inspect.signature(function_of(verb)) for verb in VERBS)
 
