@@ -204,6 +204,10 @@ from .models.roberta_heads import RobertaForQuestionAnswering as RobertaForQuest
 from .models.roberta_heads import RobertaForSequenceClassification as RobertaForSequenceClassification
 from .models.roberta_heads import RobertaForTokenClassification as RobertaForTokenClassification
 from .models.roberta_heads import RobertaLMHead as RobertaLMHead
+from .models.t5 import T5Config as T5Config
+from .models.t5 import T5EncoderModel as T5EncoderModel
+from .models.t5 import T5ForConditionalGeneration as T5ForConditionalGeneration
+from .models.t5 import T5Model as T5Model
 from .models.transformer import TransformerConfig as TransformerConfig
 from .models.transformer import TransformerForSeq2SeqLM as TransformerForSeq2SeqLM
 from .models.transformer_layers import DecoderLayer as DecoderLayer

@@ -26,6 +26,7 @@ HEADS = (
     "causal-lm",
     "double-heads",  # the next word, and one of several texts
     "seq2seq-lm",
+    "encoder",  # that of an encoder-decoder, alone
     BODY,
 )
 
@@ -247,6 +248,15 @@ ARCHITECTURES = {
             classes={
                 BODY: "transformer.TransformerForSeq2SeqLM",
                 "seq2seq-lm": "transformer.TransformerForSeq2SeqLM",
+            },
+        ),
+        Architecture(
+            "t5",
+            config="t5.T5Config",
+            classes={
+                BODY: "t5.T5Model",
+                "encoder": "t5.T5EncoderModel",
+                "seq2seq-lm": "t5.T5ForConditionalGeneration",
             },
         ),
         # So does that of this one, which is made of two others.

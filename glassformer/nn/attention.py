@@ -240,14 +240,17 @@ class SelfAttention(ContextModule):
         position_embedding_type: str = "absolute",
         max_position_embeddings: int = 0,
         scale: float | None = None,
+        head_width: int | None = None,
+        bias: bool = True,
     ):
+        """Heads divide the hidden size among them unless `head_width` says how wide each is."""
         super().__init__()
         self.num_attention_heads = num_attention_heads
-        self.attention_head_size = head_size(hidden_size, num_attention_heads)
-        self.all_head_size = hidden_size
-        self.query = Linear(hidden_size, self.all_head_size)
-        self.key = Linear(hidden_size, self.all_head_size)
-        self.value = Linear(hidden_size, self.all_head_size)
+        self.attention_head_size = head_width or head_size(hidden_size, num_attention_heads)
+        self.all_head_size = num_attention_heads * self.attention_head_size
+        self.query = Linear(hidden_size, self.all_head_size, bias=bias)
+        self.key = Linear(hidden_size, self.all_head_size, bias=bias)
+        self.value = Linear(hidden_size, self.all_head_size, bias=bias)
         self.dropout = Dropout(dropout)
         self.scale = scale  # None: 1 / sqrt(attention_head_size)
         self.position_embedding_type = position_embedding_type

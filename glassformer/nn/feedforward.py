@@ -25,9 +25,9 @@ def can_overwrite_output(module: nn.Module) -> bool:
 class Intermediate(nn.Module):
     """The first half of the feed-forward: widen and activate."""
 
-    def __init__(self, hidden_size: int, intermediate_size: int, activation: str | Callable):
+    def __init__(self, hidden_size: int, intermediate_size: int, activation: str | Callable, bias: bool = True):
         super().__init__()
-        self.dense = Linear(hidden_size, intermediate_size)
+        self.dense = Linear(hidden_size, intermediate_size, bias=bias)
         self.intermediate_act_fn = make_activation(activation)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
@@ -60,9 +60,9 @@ class AddNorm(nn.Module):
 class Project(nn.Module):
     """Project and drop out; the layer around it adds the residual ("pre-norm")."""
 
-    def __init__(self, in_size: int, hidden_size: int, dropout: float):
+    def __init__(self, in_size: int, hidden_size: int, dropout: float, bias: bool = True):
         super().__init__()
-        self.dense = Linear(in_size, hidden_size)
+        self.dense = Linear(in_size, hidden_size, bias=bias)
         self.dropout = Dropout(dropout)
 
     def forward(self, hidden_states: Tensor) -> Tensor:

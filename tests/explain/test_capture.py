@@ -225,7 +225,7 @@ def test_layers_of_encoder_decoders_are_numbered_consecutively(seq2seq, batch):
     assert_close(captured.hidden[first], expected.decoder_hidden_states[0])
     assert_close(captured.hidden[len(seq2seq.layers)], expected.decoder_hidden_states[-1])
     _, cache = seq2seq.run_with_cache(**batch, **target)
-    layer, width = captured.names[first + 1], seq2seq.decoding_body.config.hidden_size
+    layer, width = captured.names[first + 1], seq2seq.layer(first + 1).attention.self.all_head_size
     assert_close(cache[f"{layer}.crossattention.self.weights"], expected.cross_attentions[1])
     assert cache[f"{layer}.crossattention.self.key"].shape == (4, 9, width)
     assert cache[f"{layer}.attention.self.key"].shape == (4, 6, width)

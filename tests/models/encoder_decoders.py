@@ -118,4 +118,34 @@ OF_TWO = EncoderDecoder(
     ),
 )
 
-ENCODER_DECODERS = [TRANSFORMER, RNN, OF_TWO]
+
+def tiny_t5(**fields: Any) -> glassformer.T5Config:
+    shape = {
+        "vocab_size": 60,
+        "hidden_size": 32,
+        "head_width": 6,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "relative_attention_num_buckets": 8,
+        "relative_attention_max_distance": 10,
+        "initializer_factor": 1.5,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    return glassformer.T5Config(**{**shape, **fields})
+
+
+T5 = EncoderDecoder(
+    model_type="t5",
+    model=glassformer.T5ForConditionalGeneration,
+    tiny=tiny_t5,
+    variants={
+        "first": {},
+        "gated, untied": {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+        "longer decoder": {"num_decoder_layers": 3},
+    },
+    published=(glassformer.T5Config(), 60_506_624),  # t5-small
+)
+
+ENCODER_DECODERS = [TRANSFORMER, RNN, OF_TWO, T5]

@@ -197,7 +197,8 @@ def test_round_trip_is_bit_for_bit(variant, model, batch, tmp_path):
     model = model.float()
     for shard, safe in (("5GB", True), ("20KB", True), ("5GB", False)):
         model.save_pretrained(tmp_path, max_shard_size=shard, safe_serialization=safe)
-        for kind in (architecture.model, AutoModelForSeq2SeqLM, AutoModel):
+        has_own_body = AutoModel.model_class(model.config) is not architecture.model
+        for kind in (architecture.model, AutoModelForSeq2SeqLM, *(() if has_own_body else (AutoModel,))):
             again = kind.from_pretrained(tmp_path)
             assert type(again) is architecture.model
             assert again.config == model.config
@@ -317,6 +318,8 @@ def test_unusable_inputs_are_reported(model, batch):
         ({**batch, "input_ids": torch.full((5, 41), 5), "attention_mask": None}, "41 positions are more than"),
         ({**batch, "input_ids": torch.full((2, 4), 5), "attention_mask": None}, "as many sources, got 2"),
     ):
+        if "positions" in message and model.encoder.max_length is None:
+            continue  # distances have no end
         with pytest.raises(glassformer.InputError, match=message):
             model(**given)
     with pytest.raises(glassformer.ArgumentError, match="did you mean 'labels'"):

@@ -173,6 +173,18 @@ class Seq2SeqLMOutput(ModelOutput):
 
 
 @output
+class Seq2SeqModelOutput(ModelOutput):
+    last_hidden_state: Tensor | None = None
+    past_key_values: tuple[Tensors, ...] | None = None
+    decoder_hidden_states: Tensors | None = None
+    decoder_attentions: Tensors | None = None
+    cross_attentions: Tensors | None = None
+    encoder_last_hidden_state: Tensor | None = None
+    encoder_hidden_states: Tensors | None = None
+    encoder_attentions: Tensors | None = None
+
+
+@output
 class NextSentencePredictorOutput(MaskedLMOutput):
     pass
 

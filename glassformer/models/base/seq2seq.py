@@ -20,7 +20,8 @@ from ...nn.mask import check_tensor
 from .encoder_decoder import Decoder, Encoder
 from .generation_mixin import GenerationMixin
 from .heads import LinearLMHeadModel, pack_labels, score_tokens
-from .outputs import BaseModelOutput, BodyOutput, Seq2SeqLMOutput
+from .outputs import BaseModelOutput, BodyOutput, ModelOutput, Seq2SeqLMOutput
+from .pretrained_model import PreTrainedModel
 
 
 @dataclass(repr=False, eq=False)
@@ -46,10 +47,10 @@ class Seq2SeqConfig(PretrainedConfig):
         return self.source_vocab_size or self.vocab_size
 
 
-class Seq2SeqModel(GenerationMixin, LinearLMHeadModel):
-    """An encoder of the source, a decoder of the target, and an output layer over the target's vocabulary."""
+class EncoderDecoderBody(PreTrainedModel):
+    """An encoder of the source and a decoder of the target."""
 
-    scorer = "fc_out"
+    is_body = True
     encoder: Encoder
     decoder: Decoder
 
@@ -64,13 +65,9 @@ class Seq2SeqModel(GenerationMixin, LinearLMHeadModel):
         self.encoder.embeddings.word_embeddings = value
 
     def tied_names(self) -> dict[str, str]:
-        """Source and target embeddings if they are shared, and the output layer."""
+        """Source and target embeddings if they are shared."""
         source, target = (f"{part}.embeddings.word_embeddings.weight" for part in ("encoder", "decoder"))
-        shared = self.config.share_embeddings
-        tied = {target: source} if shared else {}
-        if self.config.tie_word_embeddings:
-            tied[f"{self.scorer}.weight"] = source if shared else target
-        return tied
+        return {target: source} if self.config.share_embeddings else {}
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None) -> nn.Embedding:
         if not self.config.share_embeddings:
@@ -132,6 +129,61 @@ class Seq2SeqModel(GenerationMixin, LinearLMHeadModel):
         source = {"encoder_hidden_states": memory.last_hidden_state, "encoder_attention_mask": mask}
         return source if memory.pooled is None else {**source, "state": memory.pooled}
 
+    def read(
+        self,
+        source: dict[str, Any],
+        attention_mask: Tensor | None,
+        target: dict[str, Any],
+        encoder_outputs: BaseModelOutput | tuple | None,
+        recorded: dict[str, bool | None],
+    ) -> tuple[BodyOutput, dict[str, Any]]:
+        """The decoder's rows, and what the encoder returned by the names of outputs; from the arguments for both."""
+        if encoder_outputs is None:
+            if all(value is None for value in source.values()):
+                raise InputError("give the source: input_ids, or the encoder_outputs of an earlier call")
+            memory = self.encoder.encode(attention_mask=attention_mask, **source, **recorded)
+            body = self.decoding_body.encode(memory=self.as_source(memory), **target, **recorded)
+            states: Any = (memory.last_hidden_state, memory.hidden_states, memory.attentions)
+        else:
+            if any(value is not None for value in source.values()):
+                raise InputError("give either input_ids or encoder_outputs, not both")
+            given = self.source_of_outputs(encoder_outputs[0], attention_mask)
+            body = self.decoding_body.encode(**given, **target, **recorded)
+            states = (encoder_outputs[0], None, None)
+        names = ("encoder_last_hidden_state", "encoder_hidden_states", "encoder_attentions")
+        return body, dict(zip(names, states, strict=True))
+
+    def as_seq2seq_output(
+        self, kind: type[ModelOutput], body: BodyOutput, return_dict: bool | None, **values: Any
+    ) -> ModelOutput | tuple:
+        """The return value of a forward: `values`, and what the decoder recorded."""
+        out = kind(
+            past_key_values=body.past_key_values,
+            decoder_hidden_states=body.hidden_states,
+            decoder_attentions=body.attentions,
+            cross_attentions=body.cross_attentions,
+            **values,
+        )
+        return out.as_returned(self.config.return_dict if return_dict is None else return_dict)
+
+    def source_of_outputs(self, states: Tensor, attention_mask: Tensor | None) -> dict[str, Tensor | None]:
+        """The decoder's arguments for the hidden states of an earlier call of the encoder."""
+        return {"encoder_hidden_states": states, "encoder_attention_mask": attention_mask}
+
+
+class Seq2SeqModel(GenerationMixin, EncoderDecoderBody, LinearLMHeadModel):
+    """An encoder-decoder with an output layer over the target's vocabulary."""
+
+    scorer = "fc_out"
+
+    def tied_names(self) -> dict[str, str]:
+        """Source and target embeddings if they are shared, and the output layer."""
+        tied = super().tied_names()
+        if self.config.tie_word_embeddings:
+            target = "decoder.embeddings.word_embeddings.weight"
+            tied[f"{self.scorer}.weight"] = tied.get(target, target)
+        return tied
+
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -173,35 +225,11 @@ class Seq2SeqModel(GenerationMixin, LinearLMHeadModel):
         return_dict: bool | None,
     ) -> Seq2SeqLMOutput | tuple:
         """The return value of a forward, from the arguments for the encoder and for the decoder."""
-        memory: BodyOutput | None = None
-        if encoder_outputs is None:
-            if all(value is None for value in source.values()):
-                raise InputError("give the source: input_ids, or the encoder_outputs of an earlier call")
-            memory = self.encoder.encode(attention_mask=attention_mask, **source, **recorded)
-            target["memory"] = self.as_source(memory)
-        else:
-            if any(value is not None for value in source.values()):
-                raise InputError("give either input_ids or encoder_outputs, not both")
-            target |= self.source_of_outputs(encoder_outputs[0], attention_mask)
         if target["input_ids"] is None and target.get("inputs_embeds") is None:
             if labels is None:
                 raise InputError("give decoder_input_ids, or labels to learn from")
             target["input_ids"], target["attention_mask"] = self.shift_right(labels)
-        body = self.decoding_body.encode(**target, **recorded)
+        body, encoded = self.read(source, attention_mask, target, encoder_outputs, recorded)
         scores, logits = score_tokens(self.word_logits, body)  # N V, B T V
-        out = Seq2SeqLMOutput(
-            loss=None if labels is None else label_loss(scores, pack_labels(labels, body)),
-            logits=logits,
-            past_key_values=body.past_key_values,
-            decoder_hidden_states=body.hidden_states,
-            decoder_attentions=body.attentions,
-            cross_attentions=body.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs[0] if memory is None else memory.last_hidden_state,
-            encoder_hidden_states=None if memory is None else memory.hidden_states,
-            encoder_attentions=None if memory is None else memory.attentions,
-        )
-        return out.as_returned(self.config.return_dict if return_dict is None else return_dict)
-
-    def source_of_outputs(self, states: Tensor, attention_mask: Tensor | None) -> dict[str, Tensor | None]:
-        """The decoder's arguments for the hidden states of an earlier call of the encoder."""
-        return {"encoder_hidden_states": states, "encoder_attention_mask": attention_mask}
+        loss = None if labels is None else label_loss(scores, pack_labels(labels, body))
+        return self.as_seq2seq_output(Seq2SeqLMOutput, body, return_dict, loss=loss, logits=logits, **encoded)
