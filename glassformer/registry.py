@@ -258,6 +258,7 @@ ARCHITECTURES = {
                 "encoder": "t5.T5EncoderModel",
                 "seq2seq-lm": "t5.T5ForConditionalGeneration",
             },
+            tokenizer="T5Tokenizer",
         ),
         # So does that of this one, which is made of two others.
         Architecture(

@@ -123,11 +123,20 @@ class T5Config(PretrainedConfig):
     _: KW_ONLY
     is_encoder_decoder: bool = boolean(True)
     use_cache: bool = boolean(True)
-    scale_decoder_outputs: bool | None = typed(None, bool)  # before the output layer; None: if it is tied
+    scale_decoder_outputs: bool | None = typed(None, bool)  # before the output layer; None: as it is tied
     classifier_dropout: float = number(0.0, 0, 1)
     pad_token_id: int | None = integer(0, low=0, optional=True)
     eos_token_id: int | list[int] | None = typed(1, (int, list))
     decoder_start_token_id: int | None = integer(0, low=0, optional=True)
+
+    @property
+    def scales_rows(self) -> bool:
+        """Whether rows are divided by sqrt(C) before the output layer."""
+        scaled = self.scale_decoder_outputs
+        return self.tie_word_embeddings if scaled is None else scaled
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "scale_decoder_outputs": self.scales_rows}  # a null means "no" to transformers 5
 
     @property
     def decoder_layers(self) -> int:
@@ -381,8 +390,7 @@ class T5ForConditionalGeneration(Seq2SeqModel, T5PreTrainedModel):
 
     def word_logits(self, rows: Tensor) -> Tensor:
         """N C -> N V; tied word vectors score rows that are divided by sqrt(C)."""
-        scaled = self.config.scale_decoder_outputs
-        if self.config.tie_word_embeddings if scaled is None else scaled:
+        if self.config.scales_rows:
             rows = rows * self.config.hidden_size**-0.5
         return self.lm_head(rows)
 
