@@ -171,8 +171,12 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     torch_dtype: str | None = typed(None, str)
     name_or_path: str = typed("", str)
 
+    extra: ClassVar[dict[str, Any]]
+    stated: ClassVar[frozenset[str]]
+
     def __post_init__(self) -> None:
         self.__dict__["extra"] = {}  # keys of the file that nothing here reads
+        self.__dict__["stated"] = frozenset()  # fields that the file has, which are written again
         if self.id2label is None:
             self._name_labels(self.label2id)
         elif self.num_labels == type(self).num_labels:
@@ -311,6 +315,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
             extra["num_labels_in_file"] = ours.pop("num_labels")  # resolved by the weights' own shapes
         config = cls(**ours)
         config.extra.update(extra)
+        config.__dict__["stated"] = frozenset(ours)
         for key, value in extra.items():
             if key in COMPUTING_KEYS and not is_switched_off(value) and not config._repeats_field(key, value):
                 raise ConfigError(f"{key} = {value!r} changes the computation in a way {cls.__name__} does not know")
@@ -361,12 +366,13 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         return json.loads(json.dumps(values, default=as_json))
 
     def to_diff_dict(self) -> dict[str, Any]:
-        """What a config.json holds: the architecture's own fields, and common ones that differ from their default."""
+        """What a config.json holds: the architecture's own fields, and common ones that its file had or that differ from
+        their default."""
         common = {spec.name: spec for spec in dataclasses.fields(PretrainedConfig)}
         values = self.to_dict()
         for name, spec in common.items():
             is_own = type(self).__dataclass_fields__[name] is not spec  # of the architecture, perhaps with its default
-            if name in values and not is_own and values[name] in (spec.default, {}):
+            if name in values and not is_own and name not in self.stated and values[name] in (spec.default, {}):
                 del values[name]
         if self._has_plain_labels() and self.num_labels == PretrainedConfig.num_labels:
             values.pop("id2label", None), values.pop("label2id", None)
