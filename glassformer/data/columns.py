@@ -82,14 +82,25 @@ def find_positions(wanted: Wanted | None, names: Sequence[str | int], place: str
     if wanted is None:
         return [(name, position) for position, name in enumerate(names)]
     positions = []
+    place_of = {column: position for position, column in reversed(list(enumerate(names)))}
     for name, column in wanted.items():
-        if isinstance(column, str) and column in names:
-            positions.append((name, names.index(column)))
+        if isinstance(column, str) and column in place_of:
+            positions.append((name, place_of[column]))
         elif isinstance(column, int) and -len(names) <= column < len(names):
             positions.append((name, column % len(names)))
         else:
             raise DataError(f"{place}: {describe_missing_column(column, names)}")
     return positions
+
+
+def first_duplicate(names: Iterable[Any]) -> Any:
+    """The first name that stands twice, or None."""
+    seen: set[Any] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def select_columns(wanted: Wanted | None, row: Row) -> Row | DataError:

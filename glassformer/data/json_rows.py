@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import DataError
+from ..errors import DataError, shown
 from ..text.base.text_inputs import describe
-from .columns import Wanted, select_columns
+from .columns import Wanted, first_duplicate, select_columns
 from .file_row import Row, fault_at
 from .lines import read_document, read_lines
 from .sources import Source
@@ -66,8 +66,7 @@ def refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose keys are all different; a duplicate key is ambiguous."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands twice")
+        raise ValueError(f"the key {shown(first_duplicate(name for name, _ in pairs))} stands twice")
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import glob
 import os
@@ -96,7 +97,7 @@ def local_files(name: str, format: str | None) -> Iterator[Source]:
         elif path.exists():  # not is_file: a named pipe will do
             yield make_source(str(path), path, format)
         elif glob.has_magic(name):
-            matches = sorted(match for match in glob.glob(str(path), recursive=True) if not os.path.isdir(match))
+            matches = [match for match in match_pattern(str(path)) if not os.path.isdir(match)]
             if not matches:
                 raise InputError(f"no file matches {name!r}")
             yield from check_one_format(
@@ -106,6 +107,39 @@ def local_files(name: str, format: str | None) -> Iterator[Source]:
             raise InputError(f"there is no file {name!r}{similar_files_hint(path)}")
     except OSError as error:
         raise InputError(f"{name!r} cannot be read: {reason_of(error)}") from None
+
+
+def match_pattern(pattern: str) -> list[str]:
+    """The paths that match a pattern, by name. `**` enters each folder once, whatever links lead to it."""
+    parts = pattern.split(os.sep)
+    if "**" not in parts:
+        return sorted(glob.glob(pattern))
+    first = parts.index("**")
+    rest = [part for i, part in enumerate(parts[first:]) if part != "**" or parts[first + i - 1] != "**"][1:]
+    before = os.sep.join([*parts[:first], ""])
+    matches: set[str] = set()
+    for start in glob.glob(before) if before else [""]:
+        for folder in folders_below(start):
+            matches.update(match_pattern(glob.escape(folder) + (os.sep.join(rest) or "*")))
+    return sorted(matches)
+
+
+def folders_below(start: str) -> Iterator[str]:
+    """A folder and all below it that are not hidden, each once, as beginnings of paths; real folders before links."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [start]
+    links: list[str] = []
+    while waiting or links:
+        folder = waiting.pop() if waiting else links.pop(0)
+        facts = os.stat(folder or os.curdir)
+        if (facts.st_dev, facts.st_ino) in seen:
+            continue
+        seen.add((facts.st_dev, facts.st_ino))
+        yield folder
+        with contextlib.suppress(PermissionError), os.scandir(folder or os.curdir) as entries:
+            for entry in entries:
+                if not entry.name.startswith(".") and os.path.isdir(entry):
+                    (links if entry.is_symlink() else waiting).append(folder + entry.name + os.sep)
 
 
 def similar_files_hint(path: Path) -> str:

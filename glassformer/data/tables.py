@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..errors import DataError, InputError, spelt
 from ..text.base.text_inputs import describe
-from .columns import Wanted, find_positions
+from .columns import Wanted, find_positions, first_duplicate
 from .file_row import Row, fault_at
 from .lines import LONGEST_LINE, Line, read_lines
 from .sources import Source
@@ -24,8 +24,9 @@ USUAL_NAMES = frozenset(
     tags target text text1 text2 text_a text_b title tokens topic translation tweet utterance
     标签 标题 类别 情感 评论 内容 文本 句子 正文 问题 答案 原文 译文 摘要 评分""".split()
 )
-NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)*|[.,]\d+)(e[+-]?\d+)?\s*%?\s*", re.IGNORECASE)
+NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)(e[+-]?\d+)?\s*%?", re.IGNORECASE)
 LONGEST_NAME, WORDS_OF_A_NAME = 40, 3
+LONGEST_FIELD = 1_000_000  # lines of a field in quotes
 QUOTE = '"'
 
 
@@ -115,7 +116,7 @@ def parse_quoted_fields(
             here, line = next(lines, (here, None))
             if isinstance(line, DataError):
                 return line
-            if line is None or length > LONGEST_LINE:
+            if line is None or length > LONGEST_LINE or here - opened > LONGEST_FIELD:
                 return fault_at(
                     file, opened, f"the quote of field {len(fields) + 1} is never closed{quote_hint(opened, here)}"
                 )
@@ -142,7 +143,7 @@ def quote_hint(opened: int, here: int) -> str:
 def names_in(fields: list[str], file: str, line: int) -> list[str | int]:
     """The columns by their names; one without a name, as spreadsheets leave behind the others, by its number."""
     names = [field.strip() or number or "" for number, field in enumerate(fields)]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = first_duplicate(names)
     if twice is not None:
         option = spelt("reading", "header", False)
         raise fault_at(file, line, f"two columns are called {twice!r}; {option} gives them numbers")
@@ -164,14 +165,14 @@ def has_header(start: list[Record], header: bool | None, wanted: Wanted | None, 
         return True
     names = [field.strip() for field in fields]
     called = [column for column in (wanted or {}).values() if isinstance(column, str)]
-    if called and all(column in names for column in called):
+    if called and {*called} <= {*names}:
         return True
     if len(set(names)) < len(names) or not all(can_be_name(name) for name in (names if names[0] else names[1:])):
         return False
     if called or any(name.lower() in USUAL_NAMES for name in names):
         return True
     below = start[1][1] if len(start) > 1 and not isinstance(start[1][1], DataError) else []
-    if any(NUMBER.fullmatch(field) and " " not in name for name, field in zip(names, below, strict=False)):
+    if any(is_number(field) and " " not in name for name, field in zip(names, below, strict=False)):
         return True
     shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
     ways = " or ".join(spelt("reading", "header", value) for value in (True, False))
@@ -183,6 +184,15 @@ def can_be_name(field: str) -> bool:
         len(field) <= LONGEST_NAME
         and len(field.split()) <= WORDS_OF_A_NAME
         and any(character.isalpha() for character in field)
-        and not NUMBER.fullmatch(field)
+        and not is_number(field)
         and field[-1] not in ".!?。！？…"
     )
+
+
+def is_number(field: str) -> bool:
+    """Whether a field is a number, with or without a percent sign.
+
+    >>> is_number(" 1,000.5 %"), is_number("1 of 2")
+    (True, False)
+    """
+    return NUMBER.fullmatch(field.strip()) is not None

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..models.base.evaluation_mode import evaluation_mode
-from ..nn.mask import check_mask, check_tensor
+from ..nn.tensor_inputs import FLOATING, WHOLE, check_mask, check_tensor
 from .beam_search import beam_search
 from .config import GenerationConfig
 from .constrained_beam_search import constrained_beam_search
@@ -66,12 +66,17 @@ class Generation:
         **settings: Any,
     ):
         require_decoder(model)
+        if token_type_ids is not None:
+            check_tensor(token_type_ids, "token_type_ids", WHOLE, device=model.device)
         if token_type_ids is not None and bool(token_type_ids.any()):
             raise InputError("generation reads one text: token_type_ids other than 0 are not used")
         self.model = model
         given = {"encoder_hidden_states": encoder_hidden_states, "encoder_attention_mask": encoder_attention_mask}
         source = {name: value for name, value in given.items() if value is not None}
+        if inputs is not None and getattr(inputs, "is_meta", False):
+            check_tensor(inputs, "input_ids", device=model.device)
         prompts = unpad_prompts(inputs, attention_mask, find_pad_token_id(model, generation_config, settings))
+        check_source(model, encoder_hidden_states, encoder_attention_mask, None if inputs is None else len(prompts))
         if model.config.is_encoder_decoder:
             source = source or encode_source(model, prompts)
             merged, _ = merge(model, generation_config, settings)
@@ -170,9 +175,9 @@ def unpad_prompts(inputs: Tensor | None, attention_mask: Tensor | None, pad: int
         return [[]]
     if hasattr(inputs, "keys"):
         raise InputError("an encoding is passed with two stars: model.generate(**batch)")
-    check_tensor(inputs, "input_ids")
-    if inputs.dim() != 2 or not len(inputs):
-        raise InputError(f"input_ids must have the shape B T, got {list(inputs.shape)}")
+    check_tensor(inputs, "input_ids", WHOLE, "B T")
+    if not len(inputs):
+        raise InputError(f"the batch is empty: input_ids has the shape {list(inputs.shape)}")
     if attention_mask is None:
         rows = inputs.tolist()
         is_padded = pad is not None and any(row and (row[0] == pad or row[-1] == pad) for row in rows)
@@ -180,7 +185,7 @@ def unpad_prompts(inputs: Tensor | None, attention_mask: Tensor | None, pad: int
             return rows
         log.warning("no attention_mask: token %d at the ends of the prompts is taken for padding", pad)
         attention_mask = fill_gaps(inputs != pad)
-    check_mask(attention_mask, *inputs.shape)
+    check_mask(attention_mask, *inputs.shape, device=inputs.device)
     if attention_mask.dim() != 2:
         raise InputError(f"attention_mask must have the shape B T, got {list(attention_mask.shape)}")
     mask = attention_mask.bool().cpu()
@@ -195,6 +200,15 @@ def fill_gaps(mask: Tensor) -> Tensor:
     """All positions between the first and the last true one of each row."""
     mask = mask.int()
     return (mask.cumsum(1) > 0) & (mask.flip(1).cumsum(1).flip(1) > 0)
+
+
+def check_source(model, states: Tensor | None, mask: Tensor | None, batch: int | None) -> None:
+    """Refuse the source of a decoder, and its mask, if they do not fit the model or the prompts."""
+    if states is None and mask is not None:
+        raise InputError("encoder_attention_mask is the mask of encoder_hidden_states, which are missing")
+    if states is not None:
+        check_tensor(states, "encoder_hidden_states", FLOATING, "B S C")
+        model.decoding_body.source_layout(states, mask, len(states) if batch is None else batch, keep_padding=False)
 
 
 def encode_source(model, texts: list[list[int]]) -> dict[str, Tensor]:
@@ -212,8 +226,8 @@ def initial_decoder_ids(model, given: Tensor | None, batch: int, settings: Gener
     if given is None:
         start = settings.decoder_start_token_id
         return torch.full((batch, 1), model.start_token() if start is None else start, device=model.device)
-    check_tensor(given, "decoder_input_ids")
-    if given.dim() != 2 or len(given) != batch or not given.shape[1]:
+    check_tensor(given, "decoder_input_ids", WHOLE, "B T")
+    if len(given) != batch or not given.shape[1]:
         raise InputError(f"decoder_input_ids must have the shape [{batch}, length], got {list(given.shape)}")
     return given.to(model.device)
 

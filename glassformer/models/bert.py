@@ -148,11 +148,8 @@ class BertEmbeddings(Embeddings):
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-        past_key_values_length: int = 0,
     ) -> Tensor:
         """B T -> B T C, or N -> N C with the `position_ids` of every row."""
-        if position_ids is None:
-            position_ids = self.default_positions(input_ids, token_type_ids, inputs_embeds, past_key_values_length)
         x = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         types = self.token_type_embeddings
         x = x + (types.weight[0] if token_type_ids is None else types(token_type_ids))

@@ -194,8 +194,6 @@ class DebertaEmbeddings(Embeddings):
         inputs_embeds: Tensor | None = None,
     ) -> Tensor:
         """B T -> B T C, or N -> N C with the `position_ids` of every row."""
-        if position_ids is None:
-            position_ids = self.default_positions(input_ids, token_type_ids, inputs_embeds)
         x = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         if self.position_embeddings is not None:
             x = x + self.position_embeddings(position_ids)

@@ -143,8 +143,6 @@ class DistilBertEmbeddings(Embeddings):
         inputs_embeds: Tensor | None = None,
     ) -> Tensor:
         """B T -> B T C, or N -> N C with the `position_ids` of every row."""
-        if position_ids is None:
-            position_ids = self.default_positions(input_ids, token_type_ids, inputs_embeds)
         x = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         return self.dropout(self.LayerNorm(x + self.position_embeddings(position_ids)))
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..checkpoints.config_fields import boolean, integer
 from ..errors import InputError
 from ..nn.layout import Layout
-from ..nn.mask import check_ids
+from ..nn.tensor_inputs import check_ids
 from .base.body import pack_ids
 from .base.outputs import BaseModelOutputWithPoolingAndCrossAttentions, ModelOutput
 from .base.signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
@@ -91,12 +91,9 @@ class ErnieEmbeddings(BertEmbeddings):
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-        past_key_values_length: int = 0,
         task_type_ids: Tensor | None = None,
     ) -> Tensor:
         """B T -> B T C, or N -> N C with the `position_ids` of every row."""
-        if position_ids is None:
-            position_ids = self.default_positions(input_ids, token_type_ids, inputs_embeds, past_key_values_length)
         x = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         if self.task_type_embeddings is not None:
             tasks = self.task_type_embeddings

@@ -43,10 +43,17 @@ class WordVectors(Embeddings):
         return self.dropout(self.word_embeddings(ids) if vectors is None else vectors)
 
     def check(  # type: ignore[override]
-        self, ids: Tensor | None, types: Tensor | None, positions: Tensor, layout: Layout, name: str
+        self,
+        ids: Tensor | None,
+        types: Tensor | None,
+        positions: Tensor,
+        layout: Layout | None = None,
+        name: str = "input_ids",
     ) -> None:
         """Refuse also padding anywhere but at the end."""
         super().check(ids, types, positions, layout, name)
+        if layout is None:
+            return
         if layout.mask is not None or any(run.column for run in layout.runs):
             raise InputError("a text that is read word by word has its padding at the end, and only there")
 

@@ -86,8 +86,6 @@ class RobertaEmbeddings(BertEmbeddings):
         real = input_ids != padding
         return (real.cumsum(-1) + past) * real + padding
 
-    def default_positions(
-        self, input_ids: Tensor | None, token_type_ids: Tensor | None, inputs_embeds: Tensor | None, past: int = 0
-    ) -> Tensor:
-        columns = super().default_positions(input_ids, token_type_ids, inputs_embeds, past)
+    def default_positions(self, input_ids: Tensor | None, inputs: Tensor, past: int = 0) -> Tensor:
+        columns = super().default_positions(input_ids, inputs, past)
         return columns + self.first_position if input_ids is None else self.positions_of(input_ids, past)

@@ -11,9 +11,10 @@ from ..nn.context import Context, ContextModule, Source
 from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project
 from ..nn.layout import Layout
-from ..nn.mask import check_tensor, mask_to_bias
+from ..nn.mask import mask_to_bias
 from ..nn.multi_head import MultiHeadAttention, broadcastable_mask, resolve_alias
 from ..nn.second_names import SecondNames, second_keywords
+from ..nn.tensor_inputs import check_tensor
 
 
 class ResidualAttention(MultiHeadAttention):

@@ -11,9 +11,9 @@ from torch.utils.checkpoint import checkpoint
 
 from ..errors import ArgumentError, InputError
 from ..nn.layout import Layout
-from ..nn.mask import check_tensor
 from ..nn.multi_head import resolve_alias
 from ..nn.second_names import SecondNames, second_keywords
+from ..nn.tensor_inputs import check_tensor
 from .base.outputs import Seq2SeqLMOutput
 from .transformer import TransformerConfig, TransformerForSeq2SeqLM
 from .transformer_stacks import TransformerStack

@@ -16,8 +16,8 @@ from .context import Context, ContextModule
 from .dropout import Dropout, drop
 from .layout import Layout, Run, is_faster_padded, paired_runs
 from .linear import Linear
-from .mask import check_ids
 from .scoped_hooks import observe_attention, open_scopes
+from .tensor_inputs import check_ids
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
 

@@ -24,8 +24,7 @@ class AttentionCache:
         """Write B H T D behind the columns that are filled; returns all that is cached now."""
         filled = self.cache.length
         end = filled + keys.shape[2]
-        if end > self.cache.capacity:
-            raise InputError(f"{end} columns are more than the cache's capacity of {self.cache.capacity}")
+        self.cache.check_capacity(end)
         if self.keys is None:
             shape = (keys.shape[0], keys.shape[1], self.cache.capacity, keys.shape[3])
             self.keys, self.values = keys.new_empty(shape), values.new_empty(shape)
@@ -85,10 +84,14 @@ class Cache:
         ]
         return sum(2 * each.keys.numel() * each.keys.element_size() for each in caches)
 
+    def check_capacity(self, columns: int) -> None:
+        if columns > self.capacity:
+            raise InputError(f"{columns} columns are more than the cache's capacity of {self.capacity}")
+
     def distances(self, positions: Tensor) -> Tensor | None:
         """Record the positions (B T) of the new tokens; returns their distances to all keys (B T S), given a past."""
         end = self.length + positions.shape[1]
-        if self.positions is None:
+        if self.positions is None or not self.length:
             self.positions = positions.new_zeros(positions.shape[0], self.capacity)
         self.positions[:, self.length : end] = positions
         return positions[:, :, None] - self.positions[:, None, :end] if self.length else None

@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from .cache import AttentionCache, Cache, self_and_cross
+from ..errors import InputError
+from .cache import AttentionCache, Cache, LayerCache, self_and_cross
+from .layer_inputs import (
+    additive_mask_of,
+    attention_of,
+    check_flags,
+    check_head_mask,
+    check_keys_and_values,
+    check_vectors,
+)
 from .layout import Layout
 
 
@@ -51,11 +60,28 @@ class Context:
 
     @classmethod
     def for_direct_call(
-        cls, x: Tensor, mask: Tensor | None, source: Tensor | None, source_mask: Tensor | None
+        cls,
+        module: nn.Module,
+        x: Tensor,
+        mask: Tensor | None,
+        source: Tensor | None,
+        source_mask: Tensor | None,
+        past: int = 0,
     ) -> Context:
         """The context of a direct call on B T C, with additive masks and perhaps a source, B S C."""
-        context = cls(Layout.full(*x.shape[:2], mask=mask))
+        check_vectors(x, "hidden_states", module)
+        batch, length = x.shape[:2]
+        heads = getattr(attention_of(module), "num_attention_heads", 1)
+        if mask is not None:
+            mask = additive_mask_of(mask, "attention_mask", (batch, heads, length, past + length), x)
+        context = cls(Layout.full(batch, length, mask=mask))
         if source is not None:
+            check_vectors(source, "encoder_hidden_states", module)
+            if len(source) != batch:
+                raise InputError(f"{batch} sequences need as many sources, got {len(source)}")
+            if source_mask is not None:
+                shape = (batch, heads, length, source.shape[1])
+                source_mask = additive_mask_of(source_mask, "encoder_attention_mask", shape, x)
             read = Source(source, Layout.full(*source.shape[:2], mask=source_mask))
             context.cross = cls(context.layout.with_mask(None), read)
         return context
@@ -131,8 +157,19 @@ class ContextModule(nn.Module):
 
         Masks are additive (0 where a key is visible), as `get_extended_attention_mask` makes them.
         """
+        check_flags(output_attentions=output_attentions, use_cache=use_cache)
+        check_vectors(hidden_states, "hidden_states", self)
+        attention, batch, past = attention_of(self), len(hidden_states), 0
+        if past_key_value is not None and not isinstance(past_key_value, LayerCache):
+            past = check_keys_and_values(past_key_value, attention, batch, hidden_states, "past_key_value")
         self_cache, cross_cache = self_and_cross(past_key_value)
-        context = Context.for_direct_call(hidden_states, attention_mask, encoder_hidden_states, encoder_attention_mask)
+        context = Context.for_direct_call(
+            self, hidden_states, attention_mask, encoder_hidden_states, encoder_attention_mask, past
+        )
+        if head_mask is not None:
+            is_cross = self.is_attention and encoder_hidden_states is not None
+            keys = encoder_hidden_states.shape[1] if is_cross else past + hidden_states.shape[1]
+            check_head_mask(head_mask, attention, hidden_states, keys)
         for each, cache in ((context, self_cache), (context.cross, cross_cache)):
             if each is not None:
                 each.cache, each.head_mask, each.use_cache = cache, head_mask, use_cache

@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .mask import check_tensor
+from .tensor_inputs import WHOLE, Kind, check_finite, check_tensor
 
 IGNORED = -100
+CLASSES = Kind("whole numbers, one for each class", WHOLE.dtypes | {torch.bool})
 
 
 def summed_label_loss(
@@ -23,14 +24,20 @@ def summed_label_loss(
 
 
 def label_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy over all labels that count: ... V and ... -> a number."""
-    check_tensor(labels, "labels")
+    """Mean cross-entropy over all labels that count: ... V and ... -> a number; 0 if none does."""
+    check_tensor(labels, "labels", CLASSES, device=logits.device)
     classes = logits.shape[-1]
     labels = labels.reshape(-1).long()
     if labels.numel() * classes != logits.numel():
         raise InputError(f"{logits.numel() // classes} labels are needed, got {labels.numel()}")
     check_label_range(labels, classes)
-    return F.cross_entropy(logits.reshape(-1, classes), labels, ignore_index=IGNORED)
+    return mean_label_loss(logits.reshape(-1, classes), labels, IGNORED)
+
+
+def mean_label_loss(logits: Tensor, labels: Tensor, ignored: int) -> Tensor:
+    """Mean cross-entropy over the labels that count; 0 where none does, of which the mean would be NaN."""
+    reduction = "mean" if bool((labels != ignored).any()) else "sum"
+    return F.cross_entropy(logits, labels, ignore_index=ignored, reduction=reduction)
 
 
 def summed_replaced_loss(logits: Tensor, labels: Tensor) -> Tensor:
@@ -109,10 +116,11 @@ def summed_choice_loss(scores: Sequence[Tensor], right: Sequence[Tensor]) -> Ten
 
 def text_loss(logits: Tensor, labels: Tensor, problem_type: str, reduction: str = "mean") -> Tensor:
     """The loss of a text classifier: `regression`, `single_label_classification`, `multi_label_classification`."""
-    check_tensor(labels, "labels")
+    check_tensor(labels, "labels", device=logits.device)
     if problem_type == "regression":
         if labels.numel() != logits.numel():
             raise InputError(f"{logits.numel()} numbers are needed as labels, got {labels.numel()}")
+        check_finite(labels, "labels")
         if logits.shape[-1] == 1:
             return F.mse_loss(logits.squeeze(-1), labels.reshape(-1).to(logits.dtype), reduction=reduction)
         return F.mse_loss(logits, labels.view_as(logits).to(logits.dtype), reduction=reduction)
@@ -122,16 +130,22 @@ def text_loss(logits: Tensor, labels: Tensor, problem_type: str, reduction: str 
         raise InputError(
             f"multi-label classification takes labels of shape {list(logits.shape)}, got {list(labels.shape)}"
         )
+    wrong = labels[~((labels >= 0) & (labels <= 1))]
+    if len(wrong):
+        raise InputError(f"multi-label classification takes labels from 0 to 1, got {wrong[0].item()}")
     return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction=reduction)
 
 
 def span_loss(start_logits: Tensor, end_logits: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
     """The loss of extractive answers: positions beyond the text are left out, negative ones count as 0."""
-    length = start_logits.shape[1]
+    batch, length = start_logits.shape
     losses = []
-    for logits, places in ((start_logits, starts), (end_logits, ends)):
-        places = places.reshape(-1).clamp(0, length)
-        losses.append(F.cross_entropy(logits, places, ignore_index=length))
+    for name, logits, places in (("start", start_logits, starts), ("end", end_logits, ends)):
+        check_tensor(places, f"{name}_positions", WHOLE, device=logits.device)
+        if places.numel() != batch:
+            raise InputError(f"{batch} {name}_positions are needed, got {list(places.shape)}")
+        places = places.reshape(-1).long().clamp(0, length)
+        losses.append(mean_label_loss(logits, places, length))
     return (losses[0] + losses[1]) / 2
 
 

@@ -8,8 +8,9 @@ from ..errors import ArgumentError, InputError
 from .attention import SelfAttention, attend_explicitly, prune_attention
 from .dropout import Dropout
 from .feedforward import Project
-from .mask import check_tensor, mask_to_bias
+from .mask import mask_to_bias
 from .second_names import SecondNames, second_keywords
+from .tensor_inputs import check_tensor
 
 # The tutorials' names of the three inputs -> ours.
 INPUTS = {"query": "q", "key": "k", "value": "v", "Q": "q", "K": "k", "V": "v"}

@@ -68,7 +68,10 @@ class RowReader:
 
     def with_options(self: SomeReader, **options: Any) -> SomeReader:
         """A copy of the task with changed options; the model is shared."""
-        options |= options.pop(self.nested_options, None) or {}
+        nested = options.pop(self.nested_options, None)
+        if nested is not None and not (isinstance(nested, Mapping) and all(isinstance(name, str) for name in nested)):
+            raise InputError(f"{self.nested_options} must be a dictionary of options, got {describe(nested)}")
+        options |= nested or {}
         refuse_unknown(options, self.option_names(), self.name)
         task = copy.copy(self)
         task.options = replace(self.options, **options)

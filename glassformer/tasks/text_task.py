@@ -15,6 +15,7 @@ from ..models.base.pretrained_model import PreTrainedModel
 from ..registry import BODY
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.base.text_inputs import describe
+from ..text.base.vocabulary_checks import MAX_UNUSED_ROWS, warn_if_shifted
 from ..text.tokenizer import PreTrainedTokenizer
 from .batch import Batch, Example
 from .processor import TextProcessor
@@ -24,7 +25,6 @@ from .truncation import TextEncodingMixin
 
 log = logging.getLogger("glassformer")
 
-MAX_UNUSED_ROWS = 256  # that an embedding may have beyond the tokenizer's tokens: sizes are often rounded up
 SomeTask = TypeVar("SomeTask", bound="TextTask")
 
 
@@ -84,6 +84,7 @@ class TextTask(TextEncodingMixin, Task):
         if tokens > rows or rows - tokens >= MAX_UNUSED_ROWS:
             warning = "the tokenizer has %d tokens and the model %d: if they do not belong together, answers are wrong"
             log.warning(warning, tokens, rows)
+        warn_if_shifted(self.tokenizer, rows)
 
     def check_column(self, name: str, value: Any) -> None:
         if name in self.columns.lists:

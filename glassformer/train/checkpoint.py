@@ -11,7 +11,6 @@ A folder is complete on disk before it gets its name.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -19,7 +18,6 @@ import re
 import secrets
 import shlex
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,28 +106,6 @@ def ways_out(folder: Path, command: str | None) -> str:
     if command is None:
         return "train(resume=True) resumes it, and another output_dir starts a new one"
     return f"to resume it: {command} --resume; to replace it: rm -r {shlex.quote(str(folder))} && {command}"
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder against other training processes, on systems that support it."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise InputError(f"another process is training in {folder}; wait for it, or name another output_dir") from None
-    except OSError:
-        pass  # some network file systems have no locks
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def write_model(folder: Path, task: Task, model: nn.Module | None = None) -> None:

@@ -57,7 +57,7 @@ class TrainResult:
 
     step: int
     total_steps: int
-    stopped_by: str | None  # None: it ran to its end; "SIGTERM", "SIGINT", "early stopping"
+    stopped_by: str | None  # None: it ran to its end; "SIGTERM", "SIGINT", "SIGHUP", "early stopping"
     best: dict[str, Any] | None  # {"step", "name", "value", "metrics"}
     metrics: dict[str, float]  # of the final model, on the evaluation rows
     seconds: float  # spent on steps, including those before the run was resumed

@@ -25,6 +25,8 @@ from .train_settings import TrainSettings
 
 log = logging.getLogger("glassformer")
 
+HANGUP = getattr(signal, "SIGHUP", None)  # the terminal was closed; Windows has no such signal
+
 
 def check_arguments(task: Any, settings: Any) -> None:
     """Raise for what other libraries pass to their trainers: a model instead of a task, other settings."""
@@ -126,17 +128,21 @@ def go_to_step(schedule: LambdaLR, step: int) -> None:
 def catch_signals() -> Iterator[list[str]]:
     """Collect the names of termination signals, so that the current step can be finished and saved first.
 
-    A second signal of the same kind terminates at once.
+    A second signal of the same kind terminates at once; but for SIGHUP, of which a closed terminal may send several,
+    and which is ignored where the caller ignores it (nohup).
     """
     caught: list[str] = []
     handlers: dict[int, Any] = {}
 
     def handle(number: int, _: Any) -> None:
         caught.append(signal.Signals(number).name)
-        signal.signal(number, handlers[number])
+        if number != HANGUP:
+            signal.signal(number, handlers[number])
 
     with contextlib.suppress(ValueError):  # only the main thread can handle signals
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, HANGUP):
+            if number is None or (number == HANGUP and signal.getsignal(number) is signal.SIG_IGN):
+                continue
             handlers[number] = signal.signal(number, handle)
     try:
         yield caught

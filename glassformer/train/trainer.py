@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..checkpoints.files import make_folder, write_atomically
+from ..checkpoints.files import write_atomically
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import CheckpointError, GlassformerError, InputError, suggests
 from ..models.base.parameters import count_parameters
@@ -33,6 +33,7 @@ from .randomness import load_random_state, preserve_random_state, random_state, 
 from .reporting.run_log import RunLog
 from .reporting.run_report import write_report
 from .result import RESULT, Progress, TrainResult
+from .run_folder import RunFolder
 from .setup import (
     balanced_class_weights,
     catch_signals,
@@ -117,6 +118,7 @@ class Trainer:
         )
         self.schedule = make_schedule(settings, self.optimizer, self.total)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=settings.precision == "fp16")
+        self.run_folder: RunFolder | None = None  # of the main process, while it trains
         self.progress = Progress()
         self.metrics: dict[str, float] = {}
         self.unscheduled = False  # the last checkpoint: saved by a signal or the clock, before what is due was done
@@ -151,7 +153,7 @@ class Trainer:
         """Reserve the folder for this run, until the locks are released."""
         if self.progress.step == 0:
             checkpoint.refuse_used_folder(self.folder, resume)
-        locks.enter_context(checkpoint.locked(make_folder(self.folder)))
+        self.run_folder = locks.enter_context(RunFolder(self.folder))
         checkpoint.remove_leftovers(self.folder)
 
     def initialise(self, resume: bool | str | os.PathLike) -> None:
@@ -177,7 +179,11 @@ class Trainer:
     def run(self) -> str | None:
         """Take all remaining steps; returns the reason for stopping early, if there is one."""
         self.log = RunLog(
-            self.folder, self.total, writes=self.process_group.is_main, tensorboard=self.settings.tensorboard
+            self.folder,
+            self.total,
+            writes=self.process_group.is_main,
+            tensorboard=self.settings.tensorboard,
+            restore=None if self.run_folder is None else self.run_folder.restore,
         )
         self.log.resume_from(self.progress.step)
         stopped_by = "early stopping" if self.should_stop_early and self.progress.step < self.total else None
@@ -343,6 +349,8 @@ class Trainer:
 
     def write_results(self, model: nn.Module, result: TrainResult) -> None:
         """Write the trained model, the report, and last the file that marks the run as finished."""
+        if self.run_folder is not None:
+            self.run_folder.restore()
         checkpoint.write_model(self.folder, self.task, model)
         if self.settings.report:
             write_report(self.folder, self.task, self.settings, result)
@@ -378,6 +386,8 @@ class Trainer:
             tensors = checkpoint.optimizer_tensors(self.optimizer)
 
         def write() -> None:
+            if self.run_folder is not None:
+                self.run_folder.restore()
             checkpoint.write_checkpoint(self.folder, progress.step, self.task, model, tensors, values, unscheduled)
             best = None if progress.best is None else progress.best["step"]
             checkpoint.remove_old_checkpoints(self.folder, progress.step, self.settings.save_total_limit, best)

@@ -211,3 +211,12 @@ def test_squad_that_is_wrong(write, paragraph, message):
     assert place.startswith("a.json, line ") and int(place.split()[-1]) > content[: content.index("}")].count("\n")
     rows = read_rows("a.json", on_bad="skip")
     assert [row["id"] for row in rows] == ["q1"] and rows.skipped.count == 1
+
+
+def test_a_row_of_very_many_keys_is_read_in_linear_time(write):
+    keys = [f"k{i}" for i in range(200_000)]
+    text = "{" + ", ".join(f'"{key}": 1' for key in keys)
+    (row,) = read_rows(write("a.jsonl", text + "}\n"))
+    assert len(row) == 200_000
+    with pytest.raises(DataError, match=r"b\.jsonl, line 1: broken JSON \(the key 'k199999' stands twice\)"):
+        list(read_rows(write("b.jsonl", text + ', "k199999": 2}\n')))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+import zlib
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,42 @@ except InputError as error:
 def test_reading_is_light():
     code = "import sys; list(read_rows('-', format='csv')); print({'torch', 'numpy', 'pyarrow'} & set(sys.modules))"
     assert run(code, b"text,label\na,1\n").strip() == "set()"
+
+
+def test_a_file_with_carriage_returns_for_line_ends_has_several_rows(write, caplog):
+    assert texts(write("a.txt", b"one\rtwo\r\rfour")) == ["one", "two", "", "four"]
+    assert texts(write("b.txt", b"one\rtwo\n")) == ["one", "two"]
+    rows = list(read_rows(write("c.csv", b"text,label\rfine,1\rdull,0\r")))
+    assert rows == [{"text": "fine", "label": "1"}, {"text": "dull", "label": "0"}]
+    assert [row.place for row in rows] == ["c.csv, line 2", "c.csv, line 3"]
+    assert texts(write("d.txt", "one\rtwo\r".encode("utf-16")), encoding="utf-16") == ["one", "two"]
+    assert not caplog.records
+
+
+def test_a_carriage_return_inside_a_line_is_reported_once(write, caplog):
+    assert texts(write("a.txt", b"one\r\ntwo\rthree\nfour\rfive\n")) == ["one", "two\rthree", "four\rfive"]
+    (message,) = caplog.messages
+    assert message.startswith("a.txt, line 2: a carriage return is read as a character")
+
+
+def test_a_packed_document_that_fills_the_memory_is_refused(write):
+    size = 120 * 2**20
+    packer = zlib.compressobj(1, wbits=31)
+    zeros = packer.compress(bytes(size)) + packer.flush()
+    packer = zlib.compressobj(wbits=31)
+    numbers = packer.compress(b"[" + b"0," * (size // 2)) + packer.flush()
+    write("zeros.json.gz", zeros)
+    write("numbers.json.gz", numbers)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"zeros\.json\.gz, line 1: broken JSON \(a byte that is zero\)"):
+        list(read_rows("zeros.json.gz"))
+    assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
+    with pytest.raises(DataError, match=r"numbers\.json\.gz unpacks to more than 200 times its size"):
+        list(read_rows("numbers.json.gz"))
+    assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
+    tracemalloc.stop()
+
+
+def test_a_document_in_another_encoding_is_still_recognised(write):
+    with pytest.raises(DataError, match="looks like UTF-16-LE"):
+        list(read_rows(write("a.json", '[{"text": "a"}]'.encode("utf-16-le"))))

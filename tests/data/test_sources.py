@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,18 @@ def test_a_format_nobody_knows(write):
 def test_a_misspelt_argument_is_reported():
     with pytest.raises(ArgumentError, match="read_rows has no argument 'colums', did you mean 'columns'"):
         read_rows("a.txt", colums={})
+
+
+def test_two_stars_enter_each_folder_once_whatever_links_lead_to_it(write):
+    for name in ("d/a/1.txt", "d/b/2.txt", "d/b/.hidden/3.txt", "other/4.txt"):
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+        write(name, "text")
+    for number in range(12):  # a way through all links in any order is one of 12! and more
+        os.symlink("../..", f"d/a/up{number}")
+        os.symlink("../a", f"d/b/across{number}")
+    os.symlink("../other", "d/linked")
+    os.symlink("itself", "d/itself")
+    assert files("d/**/*.txt") == files("d/**/**/*.txt") == ["d/a/1.txt", "d/b/2.txt", "d/linked/4.txt"]
+    os.remove("d/itself")
+    assert files("d/**", format="txt") == files("d/**/*", format="txt") == files("d/**/*.txt")
+    assert files("**/b/*.txt") == ["d/b/2.txt"]

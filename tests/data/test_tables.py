@@ -222,3 +222,30 @@ def test_options_of_tables_are_refused_elsewhere(write):
     for option in ({"header": True}, {"delimiter": ","}, {"quotes": False}):
         with pytest.raises(InputError, match=r"are for csv and tsv; a\.jsonl is jsonl"):
             read_rows(write("a.jsonl", "{}"), **option)
+
+
+def test_a_header_of_very_many_columns_is_read_in_linear_time(write):
+    names = [f"c{i}" for i in range(200_000)]
+    name = write("a.csv", ",".join(names) + "\n" + ",".join(map(str, range(200_000))) + "\n")
+    (row,) = read_rows(name, header=True)
+    assert row["c199999"] == "199999"
+    (row,) = read_rows(name, header=True, columns=names[::-1])  # each of them is looked up
+    assert row["c199999"] == "199999"
+    with pytest.raises(DataError, match=r"a\.csv, line 1: two columns are called 'c7'"):
+        list(read_rows(write("a.csv", ",".join([*names, "c7"]) + "\n1\n"), header=True))
+
+
+def test_a_long_run_of_spaces_behind_a_number_is_read_in_linear_time(write):
+    field = "1" + " " * 1_000_000 + "x"
+    rows = list(read_rows(write("a.csv", f"text,label\n{field},1\n")))
+    assert rows[0]["text"] == field
+    assert list(read_rows(write("b.csv", f"so good{' ' * 30}x,1\n{field},2\n"), header=False))[1][0] == field
+
+
+def test_an_open_quote_ends_after_very_many_lines(write, monkeypatch):
+    monkeypatch.setattr(tables, "LONGEST_FIELD", 1000)
+    rows = read_rows(write("a.csv", 'text,label\n"' + "\n" * 3000 + "fine,1\n"), on_bad="skip")
+    assert list(rows) == [{"text": "fine", "label": "1"}]
+    assert rows.skipped.reasons[0].startswith(
+        "a.csv, line 2: the quote of field 1 is never closed (lines 2 to 1003 were read)"
+    )

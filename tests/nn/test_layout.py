@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from glassformer import InputError
 from glassformer.nn.layout import Layout, paired_runs
-from glassformer.nn.mask import check_ids, make_layout
+from glassformer.nn.mask import make_layout
+from glassformer.nn.tensor_inputs import check_ids
 
 spans = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), min_size=1, max_size=6)
 

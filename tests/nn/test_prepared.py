@@ -226,5 +226,5 @@ def test_queries_keys_and_values_without_a_bias(without):
     x = torch.randn(2, 5, 48)
     with torch.no_grad():
         twin = prepared(torch.nn.Sequential(attention).eval())[0]
-        context = Context.for_direct_call(x, None, None, None)
+        context = Context.for_direct_call(attention, x, None, None, None)
         torch.testing.assert_close(twin(x, context), attention(x, context), rtol=0, atol=1e-6)

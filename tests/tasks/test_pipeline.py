@@ -478,3 +478,16 @@ def test_help_names_tasks_with_options_that_they_have():
     assert documented.keys() == task_registry.TASKS.keys() - {"masked-language-modeling", "pre-training"}
     for task, options in documented.items():
         assert set(options) <= {*task_registry.task_class(task).option_names()}, task
+
+
+def test_options_within_options_must_be_a_dictionary(checkpoint):
+    pipe = pipeline("fill-mask", model=checkpoint(glassformer.BertForMaskedLM))
+    for wrong in (2, "x", True, [1], {1: 2}):
+        with pytest.raises(InputError, match="tokenizer_kwargs must be a dictionary of options, got"):
+            pipe("the [MASK]", tokenizer_kwargs=wrong)
+
+
+def test_a_prefix_must_be_a_text(checkpoint):
+    pipe = pipeline("text-generation", model=checkpoint(glassformer.BertLMHeadModel, is_decoder=True))
+    with pytest.raises(InputError, match="prefix must be a text, got 2"):
+        pipe("the", prefix=2)

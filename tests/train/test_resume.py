@@ -26,6 +26,7 @@ from glassformer.train import checkpoint, randomness
 from glassformer.train.recipes.check_resume import check_resume
 from glassformer.train.recipes.recipe import make_recipe
 from glassformer.train.reporting.run_log import read_log
+from glassformer.train.run_folder import RunFolder
 from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
@@ -209,7 +210,7 @@ def test_one_run_in_one_folder(tmp_path):
         return Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / name, max_steps=2))
 
     (tmp_path / "run").mkdir()
-    with checkpoint.locked(tmp_path / "run"), pytest.raises(InputError, match="another process is training in"):
+    with RunFolder(tmp_path / "run"), pytest.raises(InputError, match="another process is training in"):
         trainer("run").train()
     trainer("run").train()
     classifier(tmp_path).model.save_pretrained(tmp_path / "model")
@@ -218,6 +219,66 @@ def test_one_run_in_one_folder(tmp_path):
         with pytest.raises(InputError, match=r"holds a model, model.safetensors, which the run would overwrite"):
             trainer("model").train(resume=resume)
     assert (tmp_path / "model/model.safetensors").read_bytes() == before
+
+
+def test_a_folder_that_is_removed_while_a_run_trains_is_reported_and_made_anew(tmp_path, caplog):
+    trainer = Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", max_steps=4))
+    learn = trainer.train_step
+
+    def remove(rows):
+        if trainer.progress.step == 2:
+            shutil.rmtree(tmp_path / "run")
+        return learn(rows)
+
+    trainer.train_step = remove
+    assert trainer.train().stopped_by is None
+    (message,) = [each for each in caplog.messages if "was removed" in each]
+    assert message.startswith(f"{tmp_path / 'run'} was removed while the run was training, with its log")
+    assert list(checkpoint.checkpoints_in(tmp_path / "run")) == [3, 4]
+    assert glassformer.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run")
+
+
+def test_a_folder_that_another_run_has_made_anew_is_left_to_it(tmp_path):
+    trainer = Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", max_steps=4, logging_steps=100))
+    learn, other = trainer.train_step, RunFolder(tmp_path / "run")
+
+    def replace(rows):
+        if trainer.progress.step == 2:
+            shutil.rmtree(tmp_path / "run")
+            other.__enter__()
+        return learn(rows)
+
+    trainer.train_step = replace
+    with pytest.raises(InputError, match="another process is training in"):
+        trainer.train()
+    other.__exit__()
+    assert not any((tmp_path / "run").iterdir())
+
+
+def test_a_closed_terminal_saves_however_often_it_is_reported(tmp_path):
+    trainer = Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", max_steps=4, save_steps=100))
+    learn, before = trainer.train_step, signal.getsignal(signal.SIGHUP)
+
+    def hang_up(rows):
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+        return learn(rows)
+
+    trainer.train_step = hang_up
+    assert trainer.train().stopped_by == "SIGHUP"
+    assert list(checkpoint.checkpoints_in(tmp_path / "run")) == [1]
+    assert signal.getsignal(signal.SIGHUP) is before
+
+
+def test_a_run_below_nohup_goes_on_when_the_terminal_is_closed(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        trainer = Trainer(classifier(tmp_path), ROWS, None, settings(tmp_path / "run", max_steps=2))
+        learn = trainer.train_step
+        trainer.train_step = lambda rows: [os.kill(os.getpid(), signal.SIGHUP), learn(rows)][1]
+        assert trainer.train().stopped_by is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_rows_that_have_changed_are_reported(tmp_path, caplog):
@@ -379,7 +440,7 @@ def test_kills_at_any_moment_lose_nothing(tmp_path):
     assert not list((tmp_path / "run").glob(".*"))
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_saves_and_ends(tmp_path, name):
     constant = {"lr_scheduler_type": "constant", "warmup_steps": 0, "save_steps": 100_000, "eval_steps": 100_000}
     process = start(tmp_path, max_steps=100_000, **constant)

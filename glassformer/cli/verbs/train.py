@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...train.result import TrainResult
 
 OWN_OPTIONS = ("set", "resume", "print-config", "check-resume", "json", "help")
-STOPPED = {"SIGTERM": 143, "SIGINT": 130}
+STOPPED = {"SIGTERM": 143, "SIGINT": 130, "SIGHUP": 129}
 
 
 def train(

@@ -8,18 +8,32 @@ normalisation).
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ...errors import InputError, refuse_unknown
 from ...nn.cache import Cache
 from ...nn.context import Context, ContextModule, Source
+from ...nn.layer_inputs import check_flags, check_head_masks, check_past_of_layers, check_vectors
 from ...nn.layout import Layout
-from ...nn.mask import check_tensor, make_layout
+from ...nn.mask import make_layout
+from ...nn.tensor_inputs import (
+    FLOATING,
+    WHOLE,
+    as_dtype,
+    as_index,
+    check_finite,
+    check_flag,
+    check_tensor,
+)
 from .outputs import BaseModelOutputWithPastAndCrossAttentions, BodyOutput
+
+log = logging.getLogger("glassformer")
 
 
 class LayerStack(ContextModule):
@@ -67,7 +81,15 @@ class LayerStack(ContextModule):
         return_dict: bool = True,
     ) -> BaseModelOutputWithPastAndCrossAttentions | tuple:
         """The layers on B T C, with additive masks, as the tutorials call `model.encoder`."""
-        context = Context.for_direct_call(hidden_states, attention_mask, encoder_hidden_states, encoder_attention_mask)
+        check_flags(use_cache=use_cache, output_attentions=output_attentions, output_hidden_states=output_hidden_states)
+        check_vectors(hidden_states, "hidden_states", self)
+        batch = len(hidden_states)
+        past = 0 if past_key_values is None else check_past_of_layers(past_key_values, self.layer, batch, hidden_states)
+        context = Context.for_direct_call(
+            self, hidden_states, attention_mask, encoder_hidden_states, encoder_attention_mask, past
+        )
+        if head_mask is not None:
+            check_head_masks(head_mask, self.layer, past, hidden_states)
         context.cache, context.use_cache, context.output_attentions = past_key_values, use_cache, output_attentions
         context.output_hidden_states = output_hidden_states
         context.head_mask = head_mask
@@ -103,6 +125,7 @@ class Body(nn.Module):
     embeddings: nn.Module
     keeps_state = False  # between two tokens: a recurrent state, or keys and values
     extra_inputs: tuple[str, ...] = ()  # arguments of a forward that only this architecture has
+    has_reported_padding = False
     masks_cross_heads = True  # whether `head_mask` applies to the cross-attention too, if that has none of its own
 
     # -- overridden by architectures ---------------------------------------------------------------------------
@@ -180,9 +203,17 @@ class Body(nn.Module):
         if state is not None and not self.keeps_state:
             raise InputError(f"a {type(self).__name__} keeps no state: give past_key_values")
         inputs = self.check_inputs(input_ids, inputs_embeds)
+        if input_ids is None:
+            inputs_embeds = as_dtype(inputs, self.dtype, "inputs_embeds")
+        else:
+            input_ids = as_index(inputs)
+            if attention_mask is None and past_key_values is None and not self.has_reported_padding:
+                self.report_padding(input_ids)
         batch, length = inputs.shape[:2]
         past = 0 if past_key_values is None else self.check_past(past_key_values, batch)
         cache = past_key_values if isinstance(past_key_values, Cache) else None
+        if cache is not None:
+            cache.check_capacity(past + length)
         if not self.is_decoder and (encoder_hidden_states is not None or past_key_values is not None):
             raise InputError("encoder_hidden_states and past_key_values are for decoders: set is_decoder=True")
         if cache is None or position_ids is None:
@@ -207,11 +238,11 @@ class Body(nn.Module):
         )
         positions = self.positions(layout.columns(inputs.device) + past, layout, input_ids, past)
         if position_ids is not None:
-            positions = pack_ids(position_ids, layout, "position_ids")
+            positions = pack_ids(position_ids, layout, "position_ids", inputs.device)
         if cache is not None:
             layout = replace(layout, distance=cache.distances(layout.unpack(positions)))
         ids = None if input_ids is None else layout.pack(input_ids)
-        types = pack_ids(token_type_ids, layout, "token_type_ids")
+        types = pack_ids(token_type_ids, layout, "token_type_ids", inputs.device)
         self.embeddings.check(ids, types, positions, layout, self.ids_name)
         refuse_unknown(extras, self.extra_inputs, type(self).__name__)
         packed_extras = self.pack_extras(extras, layout)
@@ -266,7 +297,8 @@ class Body(nn.Module):
 
     def resolve_flag(self, name: str, value: bool | None) -> bool:
         """The value of a call, else that of the config."""
-        return getattr(self.config, name, False) if value is None else value
+        check_flag(value, name)
+        return getattr(self.config, name, False) if value is None else bool(value)
 
     # -- checks ------------------------------------------------------------------------------------------------
 
@@ -278,16 +310,32 @@ class Body(nn.Module):
         inputs = input_ids if inputs_embeds is None else inputs_embeds
         if hasattr(inputs, "keys"):
             raise InputError("an encoding is passed with two stars: model(**batch)")
-        name, shape = (self.ids_name, "B T") if inputs_embeds is None else ("inputs_embeds", "B T C")
-        check_tensor(inputs, name)
-        if inputs.dim() != len(shape.split()):
-            raise InputError(f"{name} must have the shape {shape}, got {list(inputs.shape)}")
+        device = self.embeddings.word_embeddings.weight.device
+        name = self.ids_name if inputs_embeds is None else "inputs_embeds"
+        if inputs_embeds is None:
+            check_tensor(inputs, name, WHOLE, "B T", device)
+        else:
+            check_tensor(inputs, name, FLOATING, "B T C", device)
         if 0 in inputs.shape:
             raise InputError(f"the batch is empty: {name} has the shape {list(inputs.shape)}")
         width = self.embeddings.word_embeddings.embedding_dim
         if inputs_embeds is not None and inputs.shape[-1] != width:
             raise InputError(f"inputs_embeds have {inputs.shape[-1]} columns, not {width}")
         return inputs
+
+    def report_padding(self, ids: Tensor) -> None:
+        """Warn, once for a model, if tokens of padding are at an end of ids without a mask: they are read as words."""
+        config = self.config
+        pad = config.pad_token_id
+        others = [getattr(config, f"{name}_token_id", None) for name in ("bos", "eos", "sep")]
+        if pad is None or ids.shape[1] < 2:
+            return
+        width = 2 if pad in others else 1  # a single one may end a text
+        ends = [ids[:, -width:]] if self.is_decoder and config.is_encoder_decoder else [ids[:, :width], ids[:, -width:]]
+        if any(bool((end == pad).all(1).any()) for end in ends):
+            self.has_reported_padding = True
+            message = "%s have padding (token %d) at an end, which is read as words: an attention_mask leaves it out"
+            log.warning(message, self.ids_name, pad)
 
     def check_length(self, positions: int) -> None:
         limit = self.max_length
@@ -298,25 +346,15 @@ class Body(nn.Module):
 
     def check_past(self, past_key_values: Cache | tuple, batch: int) -> int:
         """How many tokens a cache of an earlier call holds."""
-        layers = self.layer_count
-        if isinstance(past_key_values, Cache) and len(past_key_values) == layers:
-            return past_key_values.length
-        try:
-            shapes = {tuple(layer[0].shape[i] for i in (0, 2)) for layer in past_key_values}
-        except (TypeError, IndexError, AttributeError):
-            raise InputError("past_key_values are the ones an earlier call returned: one pair for each layer") from None
-        if len(past_key_values) != layers or len(shapes) != 1 or next(iter(shapes))[0] != batch:
-            raise InputError(
-                f"past_key_values must hold {layers} layers for a batch of {batch}, "
-                f"got {len(past_key_values)} layers for batches of {sorted({b for b, _ in shapes})}"
-            )
-        return next(iter(shapes))[1]
+        weight = self.embeddings.word_embeddings.weight
+        return check_past_of_layers(past_key_values, self.stack.layer, batch, weight)
 
     def head_masks(self, head_mask: Tensor | None) -> Tensor | None:
         """H, or layers H -> layers 1 H 1 1 (or five dimensions already)."""
         if head_mask is None:
             return None
         layers = self.layer_count
+        check_tensor(head_mask, "head_mask", device=self.embeddings.word_embeddings.weight.device)
         if head_mask.dim() == 1:
             head_mask = head_mask[None, None, :, None, None].expand(layers, -1, -1, -1, -1)
         elif head_mask.dim() == 2:
@@ -327,7 +365,9 @@ class Body(nn.Module):
             raise InputError(
                 f"head_mask must have the shape heads or layers x heads, with {layers} layers of {counts} heads"
             )
-        return head_mask.to(self.dtype)
+        head_mask = head_mask.to(self.dtype)
+        check_finite(head_mask, "head_mask")
+        return head_mask
 
     def source_of(
         self,
@@ -348,25 +388,27 @@ class Body(nn.Module):
         if self.layer_count and not hasattr(self.stack.layer[0], "crossattention"):
             raise InputError("encoder_hidden_states need a model with add_cross_attention=True")
         layout = self.source_layout(states, mask, batch, keep_padding or self.keeps_state)
+        states = as_dtype(states, self.dtype, "encoder_hidden_states")
         return Source(layout.pack(states), layout, state)
 
     def source_layout(self, states: Tensor, mask: Tensor | None, batch: int, keep_padding: bool) -> Layout:
         """The layout of the source of a decoder, B S C."""
-        check_tensor(states, "encoder_hidden_states")
+        device = self.embeddings.word_embeddings.weight.device
+        check_tensor(states, "encoder_hidden_states", FLOATING, device=device)
         shape, width = list(states.shape), self.config.hidden_size
-        if len(shape) != 3 or shape[0] != batch or shape[2] != width:
+        if len(shape) != 3 or shape[0] != batch or shape[2] != width or not shape[1]:
             raise InputError(f"encoder_hidden_states must have the shape [{batch}, positions, {width}], got {shape}")
         settings = {"dtype": states.dtype, "device": states.device, "name": "encoder_attention_mask"}
         return make_layout(batch, shape[1], mask, keep_padding=keep_padding, **settings)
 
 
-def pack_ids(ids: Tensor | None, layout: Layout, name: str) -> Tensor | None:
+def pack_ids(ids: Tensor | None, layout: Layout, name: str, device: torch.device | None = None) -> Tensor | None:
     """B T, or 1 T for all sequences alike -> N."""
     if ids is None:
         return None
-    check_tensor(ids, name)
+    check_tensor(ids, name, WHOLE, device=device)
     if ids.dim() == 1:
         ids = ids[None]
-    if ids.shape[0] not in (1, layout.batch) or ids.shape[1] != layout.length:
+    if ids.dim() != 2 or ids.shape[0] not in (1, layout.batch) or ids.shape[1] != layout.length:
         raise InputError(f"{name} must have shape {[layout.batch, layout.length]}, got {list(ids.shape)}")
-    return layout.pack(ids.expand(layout.batch, -1))
+    return layout.pack(as_index(ids).expand(layout.batch, -1))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
 from ...nn.layout import Layout
-from ...nn.mask import check_ids
+from ...nn.tensor_inputs import FLOATING, INDEXING, WHOLE, as_dtype, as_index, check_broadcast, check_ids, check_tensor
 
 
 class Embeddings(nn.Module):
@@ -46,14 +48,58 @@ class Embeddings(nn.Module):
         if self.position_count is not None:
             check_ids(positions, self.position_count, "position_ids: position", layout)
 
-    def default_positions(
-        self, input_ids: Tensor | None, token_type_ids: Tensor | None, inputs_embeds: Tensor | None, past: int = 0
+    def __call__(
+        self,
+        input_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        past_key_values_length: int = 0,
+        **extras: Any,
     ) -> Tensor:
-        """Positions 0, 1, ... for a direct call without `position_ids`, whose ids are checked here: T."""
-        length = (input_ids if inputs_embeds is None else inputs_embeds[..., 0]).shape[-1]
-        positions = torch.arange(length, device=self.word_embeddings.weight.device) + past
-        self.check(input_ids, token_type_ids, positions)
-        return positions
+        """A body passes rows N that it has checked, with their positions; a direct call is checked here."""
+        inputs = inputs_embeds if input_ids is None else input_ids
+        dimensions = 1 if input_ids is not None else 2
+        are_rows = isinstance(inputs, Tensor) and inputs.dim() == dimensions and isinstance(position_ids, Tensor)
+        if not are_rows or position_ids.dtype not in INDEXING or position_ids.shape != inputs.shape[:1]:
+            self.check_direct_call(input_ids, token_type_ids, position_ids, inputs_embeds, **extras)
+            input_ids, token_type_ids, position_ids = (
+                None if ids is None else as_index(ids) for ids in (input_ids, token_type_ids, position_ids)
+            )
+            if position_ids is None:
+                position_ids = self.default_positions(input_ids, inputs, past_key_values_length)
+            self.check(input_ids, token_type_ids, position_ids)
+        return super().__call__(input_ids, token_type_ids, position_ids, inputs_embeds, **extras)
+
+    def check_direct_call(
+        self,
+        ids: Tensor | None,
+        types: Tensor | None,
+        positions: Tensor | None,
+        vectors: Tensor | None,
+        **extras: Tensor | None,
+    ) -> None:
+        """Refuse inputs of a direct call that do not fit each other."""
+        weight = self.word_embeddings.weight
+        if (ids is None) == (vectors is None):
+            raise InputError("give either input_ids or inputs_embeds")
+        inputs = vectors if ids is None else ids
+        name, kind = ("inputs_embeds", FLOATING) if ids is None else ("input_ids", WHOLE)
+        check_tensor(inputs, name, kind, "B T C" if ids is None else "", weight.device)
+        shape = inputs.shape[:2] if ids is None else inputs.shape
+        if not 1 <= len(shape) <= 2 or 0 in inputs.shape or (ids is None and inputs.shape[-1] != weight.shape[-1]):
+            wanted = "B T" if vectors is None else f"B T {weight.shape[-1]}"
+            raise InputError(f"{name} must have the shape {wanted}, got {list(inputs.shape)}")
+        if vectors is not None:
+            as_dtype(vectors, weight.dtype, name)
+        for other, each in {"token_type_ids": types, "position_ids": positions, **extras}.items():
+            if each is not None:
+                check_tensor(each, other, WHOLE, device=weight.device)
+                check_broadcast(each, tuple(shape), other)
+
+    def default_positions(self, input_ids: Tensor | None, inputs: Tensor, past: int = 0) -> Tensor:
+        """Positions 0, 1, ... for a direct call without `position_ids`, on ids or vectors: T."""
+        return torch.arange(inputs.shape[-1 if input_ids is not None else -2], device=inputs.device) + past
 
 
 def padding_index(pad_token_id: int | None, vocab_size: int) -> int | None:

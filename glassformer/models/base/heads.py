@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from ...errors import InputError
 from ...nn.crf import AllowedPaths, ConditionalRandomField, PathScores, crf_losses
 from ...nn.linear import Linear
-from ...nn.loss import IGNORED, check_label_range, label_loss, span_loss, text_loss
-from ...nn.mask import check_tensor
+from ...nn.loss import CLASSES, IGNORED, check_label_range, label_loss, span_loss, text_loss
+from ...nn.tensor_inputs import check_tensor
 from .outputs import (
     BodyOutput,
     CausalLMOutputWithCrossAttentions,
@@ -157,7 +157,7 @@ class LastTokenClassifier(PreTrainedModel):
 
 def pack_labels(labels: Tensor, body: BodyOutput) -> Tensor:
     """Labels B T -> N, with a warning about labels of padded positions, where nothing is computed."""
-    check_tensor(labels, "labels")
+    check_tensor(labels, "labels", CLASSES, device=body.rows.device)
     layout = body.layout
     if tuple(labels.shape) != (layout.batch, layout.length):
         raise InputError(f"labels must have the shape {[layout.batch, layout.length]}, got {list(labels.shape)}")
@@ -286,7 +286,7 @@ class ForTokenClassification(Classifier):
         sizes = [run.length for run in body.layout.runs for _ in run.members]
         lengths = [int(each.sum()) for each in counted.split(sizes)]
         losses = crf_losses(scores[counted], labels[counted].long(), lengths, self.path_scores(), self.allowed_paths())
-        return losses.sum() / counted.sum()
+        return losses.sum() / counted.sum().clamp(min=1)
 
     def path_scores(self) -> PathScores:
         """What the conditional random field adds to the emissions."""
@@ -326,9 +326,8 @@ class ForMultipleChoice(HeadModel):
         self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> ModelOutput | tuple:
         ids, vectors = inputs.get("input_ids"), inputs.get("inputs_embeds")
-        values = ids if vectors is None else vectors
-        if values is None or values.dim() != (3 if vectors is None else 4):
-            raise InputError("multiple choice takes a batch of the shape B choices T")
+        values, shape = (ids, "B choices T") if vectors is None else (vectors, "B choices T C")
+        check_tensor(values, "input_ids" if vectors is None else "inputs_embeds", shape=shape)
         choices = values.shape[1]
         of_tokens = {*TEXT, *self.base_model.extra_inputs} - {"head_mask"}
         flat = {

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from ...nn.layout import Layout
+from ...nn.tensor_inputs import check_flag
 
 
 class ModelOutput(OrderedDict):
@@ -70,6 +71,7 @@ class ModelOutput(OrderedDict):
 
     def as_returned(self, return_dict: bool) -> ModelOutput | tuple:
         """This object, or its plain tuple with `return_dict=False`."""
+        check_flag(return_dict, "return_dict")
         return self if return_dict else self.to_tuple()
 
 

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from ...checkpoints.keymap import KeyMap
 from ...checkpoints.pretrained_config import PretrainedConfig
 from ...errors import ConfigError, InputError, refuse_unknown
-from ...nn.mask import additive_mask, check_mask
+from ...nn.mask import additive_mask
+from ...nn.tensor_inputs import check_mask
 from .inspectable import Inspectable
 from .outputs import BodyOutput, ModelOutput
 from .pretrained_io import PretrainedIO

@@ -16,7 +16,7 @@ from ...checkpoints.config_fields import boolean, integer
 from ...checkpoints.pretrained_config import PretrainedConfig
 from ...errors import ConfigError, InputError
 from ...nn.loss import IGNORED, label_loss
-from ...nn.mask import check_tensor
+from ...nn.tensor_inputs import check_tensor
 from .encoder_decoder import Decoder, Encoder
 from .generation_mixin import GenerationMixin
 from .heads import LinearLMHeadModel, pack_labels, score_tokens

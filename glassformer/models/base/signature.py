@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ...errors import ArgumentError
+
 TEXT = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "head_mask", "inputs_embeds")
 SOURCE = ("encoder_hidden_states", "encoder_attention_mask")  # of the cross-attention
 CACHE = ("past_key_values", "use_cache")
@@ -33,12 +35,12 @@ def takes(*names: str) -> Callable[[Callable], Callable]:
         @functools.wraps(forward)
         def bound(self: Any, *args: Any, **kwargs: Any) -> Any:
             if len(args) > len(names):
-                raise TypeError(f"{type(self).__name__} takes {len(names)} arguments, got {len(args)}")
+                raise ArgumentError(f"{type(self).__name__} takes {len(names)} arguments, got {len(args)}")
             inputs: dict[str, Any] = {}
             parameters: dict[str, Any] = {}
             for name, value in zip(names, args, strict=False):
                 if name in kwargs:
-                    raise TypeError(f"{type(self).__name__} got two values for {name}")
+                    raise ArgumentError(f"{type(self).__name__} got two values for {name}")
                 (parameters if name in own else inputs)[name] = value
             for name, value in kwargs.items():
                 (parameters if name in own else inputs)[name] = value

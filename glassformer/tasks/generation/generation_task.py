@@ -39,6 +39,8 @@ class GenerationTaskOptions(TextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.prefix, str | None):
+            raise InputError(f"prefix must be a text, got {self.prefix!r:.60}")
         if self.generator is not None and (not isinstance(self.generator, int) or isinstance(self.generator, bool)):
             raise InputError(f"generator takes a whole number as a seed, got {self.generator!r:.60}")
 

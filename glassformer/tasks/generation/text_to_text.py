@@ -122,7 +122,10 @@ class TextToText(GenerationTask):
     def prefix(self) -> str:
         """The text before every source: the option, or the value in the model's files."""
         params = (self.model.config.task_specific_params or {}).get(self.name) or {}
-        return params.get("prefix", "") if self.options.prefix is None else self.options.prefix
+        prefix = params.get("prefix", "") if self.options.prefix is None else self.options.prefix
+        if not isinstance(prefix, str):
+            raise InputError(f"the prefix in task_specific_params of the model's config is no text, but {prefix!r:.60}")
+        return prefix
 
     @property
     def eos_id(self) -> int:

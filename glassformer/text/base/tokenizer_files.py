@@ -14,6 +14,7 @@ from ...errors import CheckpointError, TokenizerError, refuse_unknown, shown
 from ...json_fields import JsonFields, is_string, is_table, json_text
 from .settings import SETTINGS, check_settings, read_token_id
 from .special_tokens import ADDITIONAL, NAMES, SpecialTokens
+from .vocabulary_checks import warn_if_shifted
 
 Self = TypeVar("Self", bound="PretrainedFiles")
 CONFIG, SPECIAL, ADDED, ENGINE = (
@@ -84,7 +85,9 @@ class PretrainedFiles(SpecialTokens):
         read, kept = ({}, {}) if path.is_file() else read_settings(path, valid)
         if path.is_dir():
             resolve_named_files(path, read, cls.vocab_files_names, settings)
-        return cls._from_files(path, read | settings, kept, name_or_path=str(pretrained_model_name_or_path))
+        tokenizer = cls._from_files(path, read | settings, kept, name_or_path=str(pretrained_model_name_or_path))
+        warn_if_shifted(tokenizer, rows_of_model(path))
+        return tokenizer
 
     @classmethod
     def _settings(cls) -> list[str]:
@@ -176,6 +179,16 @@ def find(name_or_path: str | PathLike[str], files: tuple[str, ...], **hub: Any) 
     from ...checkpoints.hub import find_folder
 
     return find_folder(name_or_path, files=files, **hub)
+
+
+def rows_of_model(path: Path) -> int:
+    """How many tokens the model beside a tokenizer knows; 0 if there is none, or its config cannot be read."""
+    try:
+        rows = {} if path.is_file() else read_json(path / "config.json", missing={})
+    except TokenizerError:  # reading the model reports it
+        return 0
+    size = rows.get("vocab_size")
+    return size if isinstance(size, int) else 0
 
 
 def read_settings(folder: Path, valid: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,16 @@ PRINTED_NAMES = {"padding": "padding skipped"}  # of what the file calls otherwi
 class RunLog:
     """The lines of a run's log: written to a file, printed, and sent to TensorBoard if that is requested."""
 
-    def __init__(self, folder: Path, total: int, *, writes: bool, tensorboard: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        total: int,
+        *,
+        writes: bool,
+        tensorboard: bool = False,
+        restore: Callable[[], None] | None = None,  # called before a line is written, if the folder may be gone
+    ) -> None:
+        self.restore = restore
         self.path, self.total, self.writes = folder / LOG, total, writes
         self.bar = Bar(total) if writes and sys.stderr.isatty() else None
         self.tensorboard = writes and tensorboard
@@ -46,6 +56,8 @@ class RunLog:
         """Write a line and print it."""
         if not self.writes:
             return
+        if self.restore is not None:
+            self.restore()
         try:
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
@@ -62,10 +74,11 @@ class RunLog:
     def show(self, text: str) -> None:
         if not self.writes:
             return
-        if self.bar is not None:
-            self.bar.show(text)
-        else:
-            print(text, file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # a terminal that was closed must not end the run
+            if self.bar is not None:
+                self.bar.show(text)
+            else:
+                print(text, file=sys.stderr, flush=True)
 
     def count_step(self, step: int, result: StepResult, rate: float) -> None:
         """Count the tokens of a step, and update the bar in a terminal."""
@@ -73,7 +86,8 @@ class RunLog:
         self.last_step = time.monotonic()
         if self.bar is not None:
             speed = f"{self.speed:,.0f} tokens/s, {result.padding:.0%} padding skipped"
-            self.bar.update(step, f"loss {result.loss:.4f}, rate {rate:.2g}, {speed}")
+            with contextlib.suppress(OSError):
+                self.bar.update(step, f"loss {result.loss:.4f}, rate {rate:.2g}, {speed}")
 
     @property
     def speed(self) -> float:
