@@ -23,7 +23,8 @@ from ..nn.attention import head_size
 from ..nn.context import Context
 from ..nn.dropout import Dropout
 from ..nn.layout import Layout
-from ..nn.mask import check_mask, check_tensor, make_layout, mask_to_bias
+from ..nn.mask import make_layout, mask_to_bias
+from ..nn.tensor_inputs import check_mask, check_tensor
 from .base.body import Body, pack_ids, recorded_by_layers
 from .base.embeddings import Embeddings
 from .base.outputs import BodyOutput, ModelOutput, XLNetModelOutput

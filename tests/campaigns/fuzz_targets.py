@@ -1,0 +1,120 @@
+"""One parser under coverage-guided fuzzing: `python -m tests.campaigns.fuzz_targets csv -max_total_time=60 CORPUS`.
+
+Arguments after the name are those of libFuzzer. Bytes that end in an error that is not ours end the process, and are
+written to a file in the current folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+Parse = Callable[[bytes], object]
+SEEDS: dict[str, list[bytes]] = {
+    "pickle": [b"\x80\x02}q\x00.", b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01."],
+    "safetensors": [b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"__metadata__":{"format":"pt"}}'],
+    "csv": [b'text,label\nso good,1\n"a ""b"", c\nd",0\n'],
+    "tsv": [b"text\tlabel\nso good\t1\n"],
+    "json": [b'{"data": [{"text": "a", "label": 1}]}', b'[{"text": "a"}]', b'{"a": 1}\n{"a": 2}'],
+    "jsonl": [b'{"text": "a"}\n\n{"text": "\\u00e9"}\n'],
+    "squad": [
+        b'{"data":[{"paragraphs":[{"context":"a","qas":[{"question":"b","answers":[{"text":"a","answer_start":0}]}]}]}]}'
+    ],
+    "conll": [b"John B-PER\nlives O\n\nhere\tO\n"],
+    "numbers": [b" 1,000.5e-3 %"],
+    "vocab": [b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nlow\n##er\n"],
+    "merges": [b"#version: 0.2\nl o\nlo w\n"],
+    "tokenizer.json": [
+        b'{"model":{"type":"WordPiece","unk_token":"[UNK]","vocab":{"[UNK]":0,"a":1}},"normalizer":{"type":"BertNormalizer",'
+        b'"clean_text":true},"pre_tokenizer":{"type":"BertPreTokenizer"},"added_tokens":[{"id":2,"content":"[X]"}]}'
+    ],
+}
+
+
+def targets(folder: Path) -> dict[str, Parse]:
+    """The parsers by name; each reads bytes through a file in the folder."""
+    from glassformer import BertTokenizer, GPT2Tokenizer, read_rows
+    from glassformer.checkpoints.safetensors_file import SafetensorsFile
+    from glassformer.checkpoints.torch_file import TorchFile
+    from glassformer.data.tables import can_be_name, is_number
+
+    def written(name: str, data: bytes) -> Path:
+        path = folder / name
+        path.write_bytes(data)
+        return path
+
+    def rows(name: str, format: str) -> Parse:
+        return lambda data: list(read_rows(written(name, data), format=format, on_bad="skip"))
+
+    def number(data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        is_number(text), can_be_name(text or "x")
+
+    def safetensors(data: bytes) -> None:
+        SafetensorsFile(written("model.safetensors", struct.pack("<Q", len(data)) + data + bytes(8)))
+        SafetensorsFile(written("model.safetensors", data))
+
+    def tokenizer_json(data: bytes) -> None:
+        for name in ("vocab.json", "merges.txt", "vocab.txt"):
+            (folder / name).unlink(missing_ok=True)
+        written("tokenizer.json", data)
+        BertTokenizer.from_pretrained(folder)("low a [X]")
+
+    def merges(data: bytes) -> None:
+        (folder / "tokenizer.json").unlink(missing_ok=True)
+        words = {word: number for number, word in enumerate(["l", "o", "w", "lo", "low", "<|endoftext|>"])}
+        written("vocab.json", json.dumps(words).encode())
+        written("merges.txt", data)
+        GPT2Tokenizer.from_pretrained(folder)("low")
+
+    return {
+        "pickle": lambda data: TorchFile(written("pytorch_model.bin", data)),
+        "safetensors": safetensors,
+        **{name: rows(f"a.{name}", name) for name in ("csv", "tsv", "json", "jsonl", "conll")},
+        "squad": rows("squad.json", "squad"),
+        "numbers": number,
+        "vocab": lambda data: BertTokenizer(written("v.txt", data))("low lower [MASK]"),
+        "merges": merges,
+        "tokenizer.json": tokenizer_json,
+    }
+
+
+def main() -> None:
+    import atheris
+
+    name = sys.argv[1]
+    with atheris.instrument_imports(include=["glassformer", "json"]):
+        import glassformer.checkpoints.torch_file
+        import glassformer.data.readers
+        import glassformer.text  # noqa: F401
+        from glassformer.errors import GlassformerError
+    import logging
+    import warnings
+
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(dir=where))
+    parse = targets(folder)[name]
+    corpus = next((Path(each) for each in sys.argv[2:] if not each.startswith("-")), None)
+    if corpus is not None:
+        for number, seed in enumerate(SEEDS[name]):
+            (corpus / f"seed-{number}").write_bytes(seed)
+
+    def one(data: bytes) -> None:
+        try:
+            parse(data)
+        except GlassformerError as error:
+            assert str(error).strip(), "an error without a message"
+
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
