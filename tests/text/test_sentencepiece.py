@@ -261,3 +261,11 @@ def test_every_text_of_the_published_model_is_cut_as_its_lattice_says(albert):
         normalized = albert._normalizer(albert._prepared(text))
         path = best_path(albert._segmenter.steps(normalized))
         assert [step.token_id for step in path] == albert._segmenter.segment(normalized)
+
+
+def test_a_user_defined_symbol_adds_nothing_to_a_score():
+    model = small_model()
+    unigram = Unigram(model.pieces, range(len(model.pieces)), model.unknown)
+    steps = best_path(unigram.steps("he<x>"))
+    assert [(step.piece, step.score) for step in steps][-1] == ("<x>", 0.0)
+    assert steps[-1].total == steps[-2].total

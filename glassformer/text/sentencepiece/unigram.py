@@ -21,7 +21,6 @@ from .model_file import NORMAL, USER_DEFINED, Piece
 from .normalizer import SPACE
 
 UNKNOWN_PENALTY = 10.0  # how far an unknown character is below the least score
-LEAST_POSITIVE = 2.0**-126  # the original begins its search for the highest score here
 CACHE_SIZE = 100_000  # stretches of text whose pieces are kept
 LONGEST_WORD = 24  # characters; a longer one is divided where no piece goes across
 PRECISION = 2.0**23  # a float has so many steps between a number and its double
@@ -50,16 +49,14 @@ class Unigram:
     def __init__(self, pieces: Sequence[Piece], ids: Sequence[int], unknown: int) -> None:
         """`ids` are the numbers of the pieces in the result, `unknown` that of a character without a piece."""
         self.unknown = unknown
-        scores = [piece.score for piece in pieces if piece.kind == NORMAL]
-        least = min(scores, default=0.0)
-        highest = max([LEAST_POSITIVE, *scores])
+        least = min((piece.score for piece in pieces if piece.kind == NORMAL), default=0.0)
         self.unknown_score = rounded(least - UNKNOWN_PENALTY)
         self.pieces: dict[str, tuple[float, int]] = {}
         for piece, index in zip(pieces, ids, strict=True):
             if piece.kind == NORMAL:
                 self.pieces[piece.text] = piece.score, index
-            elif piece.kind == USER_DEFINED:  # a bonus, so that it is always chosen
-                self.pieces[piece.text] = rounded(len(piece.text.encode()) * highest) - 0.1, index
+            elif piece.kind == USER_DEFINED:  # above all others, so that it is always chosen
+                self.pieces[piece.text] = 0.0, index
         self.lengths = {index: len(piece.text) for piece, index in zip(pieces, ids, strict=True)}
         self.lengths[unknown] = 1
         self._scores = {index: score for score, index in self.pieces.values()} | {unknown: self.unknown_score}
