@@ -208,8 +208,12 @@ def linear_sources(model: PreTrainedModel) -> dict[str, Source]:
 
 
 def check_adaptable(name: str, source: Source) -> None:
-    """Raise if an adapter of the layer cannot be expressed as two matrices on the file's tensor."""
-    if source.pieces or source.conversion.merge is not None or (source.siblings and source.conversion.dim):
+    """Raise if an adapter of the layer cannot be expressed as two matrices on the file's tensor.
+
+    Where the file keeps heads as a dimension of their own, no other library has a linear layer to adapt, and the
+    matrices are those of ours.
+    """
+    if source.pieces or (source.siblings and (source.conversion.merge is not None or source.conversion.dim)):
         raise InputError(f"{name} cannot be adapted: the files keep its weight as {' and '.join(source.file_names)}")
 
 

@@ -266,6 +266,24 @@ def test_what_is_refused(tmp_path):
     assert config.vocab_size == 99 and {"n_token": 99, "untie_r": True}.items() <= config.to_diff_dict().items()
 
 
+def test_adapters_of_heads_that_files_keep_apart(tmp_path):
+    torch.manual_seed(0)
+    XLNetLMHeadModel(tiny_xlnet()).save_pretrained(tmp_path)
+    model = XLNetLMHeadModel.from_pretrained(tmp_path).eval()
+    ids = tokens(2, 5)
+    glassformer.add_lora(model, glassformer.LoraConfig(r=2, target_modules=["query", "value", "position_key"]))
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            parameter.data.normal_()
+    adapted = model(ids).logits
+    model.save_pretrained(tmp_path / "adapter")
+    again = XLNetLMHeadModel.from_pretrained(tmp_path).eval()
+    assert not torch.allclose(again(ids).logits, adapted, atol=1e-3)
+    glassformer.load_lora(again, tmp_path / "adapter")
+    assert torch.allclose(again(ids).logits, adapted, atol=1e-5)
+    assert torch.allclose(glassformer.merge_lora(again)(ids).logits, adapted, atol=1e-4)
+
+
 def test_every_auto_class_loads_it(tmp_path):
     XLNetLMHeadModel(tiny_xlnet()).save_pretrained(tmp_path)
     for auto, kind in {
