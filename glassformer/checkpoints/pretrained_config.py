@@ -366,7 +366,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         return json.loads(json.dumps(values, default=as_json))
 
     def to_diff_dict(self) -> dict[str, Any]:
-        """What a config.json holds: the architecture's own fields, and common ones that its file had or that differ from
+        """What a config.json holds: the architecture's own fields, and common ones that a file had or that differ from
         their default."""
         common = {spec.name: spec for spec in dataclasses.fields(PretrainedConfig)}
         values = self.to_dict()
