@@ -8,6 +8,7 @@ from ..nn.activation import ACTIVATIONS
 from ..nn.dropout import Dropout
 from ..nn.linear import Linear
 from ..nn.loss import IGNORED
+from ..nn.tensor_inputs import check_tensor
 from .base.heads import (
     ForMaskedLM,
     ForMultipleChoice,
@@ -103,7 +104,8 @@ class TextClassifier(FirstTokenHead, ForSequenceClassification):
     def loss_and_logits(self, body: BodyOutput, labels: Tensor | None) -> tuple[Tensor | None, Tensor]:
         if labels is None or self.config.problem_type is not None or self.num_labels == 1:
             return super().loss_and_logits(body, labels)
-        if labels.dim() == 1 or labels.shape[-1] == 1:
+        check_tensor(labels, "labels", device=body.rows.device)
+        if labels.dim() <= 1 or labels.shape[-1] == 1:
             labels = labels.long().reshape(-1)
             return super().loss_and_logits(body, labels.masked_fill(labels < 0, IGNORED))
         logits = self.text_logits(body)

@@ -22,9 +22,10 @@ from ..nn.activation import ACTIVATIONS
 from ..nn.attention import head_size
 from ..nn.context import Context
 from ..nn.dropout import Dropout
+from ..nn.layer_inputs import check_flags
 from ..nn.layout import Layout
 from ..nn.mask import make_layout, mask_to_bias
-from ..nn.tensor_inputs import check_mask, check_tensor
+from ..nn.tensor_inputs import FLOATING, as_dtype, as_index, check_mask, check_tensor
 from .base.body import Body, pack_ids, recorded_by_layers
 from .base.embeddings import Embeddings
 from .base.outputs import BodyOutput, ModelOutput, XLNetModelOutput
@@ -193,6 +194,7 @@ class XLNetModel(XLNetPreTrainedModel, Body):
 
         `use_cache` is another name of `use_mems`.
         """
+        check_flags(use_mems=use_mems, use_cache=use_cache)
         use_mems = use_cache if use_mems is None else use_mems
         inputs = self.check_inputs(input_ids, inputs_embeds)
         batch, length = inputs.shape[:2]
@@ -213,10 +215,13 @@ class XLNetModel(XLNetPreTrainedModel, Body):
             two_streams=target_mapping is not None,
             keep_padding=bool(keep_padding or use_mems or past or per_position),
         )
-        ids = None if input_ids is None else layout.pack(input_ids)
-        types = pack_ids(token_type_ids, layout, "token_type_ids")
-        self.embeddings.check(ids, types, layout.columns(inputs.device), layout, self.ids_name)
-        x = self.embeddings(ids, inputs_embeds=None if inputs_embeds is None else layout.pack(inputs_embeds))  # N C
+        if input_ids is None:
+            inputs = as_dtype(inputs, self.dtype, "inputs_embeds")
+        ids = None if input_ids is None else layout.pack(as_index(input_ids))
+        types = pack_ids(token_type_ids, layout, "token_type_ids", inputs.device)
+        columns = layout.columns(inputs.device)
+        self.embeddings.check(ids, types, columns, layout, self.ids_name)
+        x = self.embeddings(ids, None, columns, None if inputs_embeds is None else layout.pack(inputs))  # N C
         streams = self.encoder.make_streams(max(run.length for run in layout.runs), x, past)
         if types is not None:
             kinds, of_token = torch.cat((types, types.new_zeros(1))).unique(return_inverse=True)  # memory has type 0
@@ -283,7 +288,7 @@ class XLNetModel(XLNetPreTrainedModel, Body):
             if mask is None:
                 continue
             if name == "perm_mask":
-                check_tensor(mask, name)
+                check_tensor(mask, name, device=device)
                 if tuple(mask.shape) != (batch, length, length):
                     raise InputError(f"perm_mask must have the shape {[batch, length, length]}, got {list(mask.shape)}")
             unseen = mask > 0 if name == "perm_mask" else (mask == 0).view(batch, -1, length)
@@ -295,8 +300,12 @@ class XLNetModel(XLNetPreTrainedModel, Body):
 
     def check_mems(self, mems: Sequence[Tensor] | None, batch: int) -> int:
         """How many tokens are remembered."""
-        if mems is None or len(mems) == 0 or mems[0] is None:
+        if mems is None or (isinstance(mems, list | tuple) and (not mems or mems[0] is None)):
             return 0
+        if not isinstance(mems, list | tuple):
+            raise InputError(f"mems are tensors that an earlier call returned, got {type(mems).__name__}")
+        for i, each in enumerate(mems):
+            check_tensor(each, f"mems[{i}]", FLOATING, "S B C", self.embeddings.word_embeddings.weight.device)
         shapes = {tuple(each.shape) for each in mems}
         length, *rest = next(iter(shapes))
         if len(mems) != self.layer_count or len(shapes) != 1 or rest != [batch, self.config.hidden_size]:
@@ -307,7 +316,8 @@ class XLNetModel(XLNetPreTrainedModel, Body):
         return length
 
     def check_targets(self, target_mapping: Tensor, batch: int, length: int) -> Tensor:
-        check_tensor(target_mapping, "target_mapping")
+        device = self.embeddings.word_embeddings.weight.device
+        check_tensor(target_mapping, "target_mapping", device=device)
         shape = list(target_mapping.shape)
         if len(shape) != 3 or shape[0] != batch or shape[2] != length or not shape[1]:
             raise InputError(f"target_mapping must have the shape [{batch}, predictions, {length}], got {shape}")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
+from ..nn.tensor_inputs import WHOLE, check_broadcast, check_finite, check_ids, check_tensor
 from .base.generation_mixin import GenerationMixin
 from .base.heads import (
     ForMultipleChoice,
@@ -183,6 +184,17 @@ class XLNetForQuestionAnswering(XLNetPreTrainedModel, HeadModel):
         if (start_positions is None) != (end_positions is None):
             raise InputError("give both start_positions and end_positions, or neither")
         body = self.transformer.encode(**inputs, keep_padding=True)
+        batch, length = body.layout.batch, body.layout.length
+        given = {"start_positions": start_positions, "end_positions": end_positions, "cls_index": cls_index}
+        for name, places in given.items():
+            if places is not None:
+                check_places(places, name, batch, length, body.rows.device)
+        if p_mask is not None:
+            check_tensor(p_mask, "p_mask", device=body.rows.device)
+            check_broadcast(p_mask, (batch, length), "p_mask")
+        if is_impossible is not None:
+            check_tensor(is_impossible, "is_impossible", device=body.rows.device)
+            check_finite(is_impossible, "is_impossible")
         x = body.layout.unpack(body.rows)  # B T C
         starts = self.start_logits(x, p_mask)
         if start_positions is not None and end_positions is not None:
@@ -214,6 +226,14 @@ class XLNetForQuestionAnswering(XLNetPreTrainedModel, HeadModel):
             "cls_logits": self.answer_class(mean_start, x, cls_index),
         }
         return self.as_output(XLNetForQuestionAnsweringOutput, body, return_dict, loss=None, **beams)
+
+
+def check_places(places: Tensor, name: str, batch: int, length: int, device: torch.device) -> None:
+    """Refuse places that are not one token of each sequence."""
+    check_tensor(places, name, WHOLE, device=device)
+    if places.numel() != batch:
+        raise InputError(f"{name} must name one token of each of {batch} sequences, got {list(places.shape)}")
+    check_ids(places, length, name)
 
 
 def tokens_at(x: Tensor, index: Tensor) -> Tensor:
