@@ -315,7 +315,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
             extra["num_labels_in_file"] = ours.pop("num_labels")  # resolved by the weights' own shapes
         config = cls(**ours)
         config.extra.update(extra)
-        config.__dict__["stated"] = frozenset(ours)
+        config.__dict__["stated"] = frozenset(name for name, value in ours.items() if value is not None)
         for key, value in extra.items():
             if key in COMPUTING_KEYS and not is_switched_off(value) and not config._repeats_field(key, value):
                 raise ConfigError(f"{key} = {value!r} changes the computation in a way {cls.__name__} does not know")
@@ -402,7 +402,8 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         values = self.to_diff_dict()
         values.pop("_name_or_path", None)  # a path of this machine means nothing on another
         text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-        write_atomically(Path(folder) / CONFIG_FILE, text)
+        # Half of a character, which a label may hold, is written as JSON's own escape of it.
+        write_atomically(Path(folder) / CONFIG_FILE, text.encode("utf-8", "backslashreplace"))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} {self.to_json_string()}"

@@ -171,7 +171,8 @@ def pipeline(
     text-classification (sentiment-analysis)   top_k, function_to_apply, truncation
     token-classification (ner)                 aggregation_strategy, ignore_labels, stride
     question-answering                         top_k, handle_impossible_answer, doc_stride, max_answer_len
-    fill-mask                                  top_k, targets, whole_words
+    fill-mask, permutation-language-modeling   top_k, targets, whole_words
+    replaced-token-detection                   truncation
     text-generation                            max_new_tokens, do_sample, top_p, num_beams, return_full_text
     translation, summarization                 num_beams, max_new_tokens, truncation
     zero-shot-classification                   candidate_labels, hypothesis_template, multi_label

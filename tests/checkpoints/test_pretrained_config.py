@@ -211,3 +211,10 @@ def test_a_null_says_that_there_is_none_where_there_may_be_none():
     again = GPT2Config.from_dict(json.loads(config.to_json_string()))
     assert again.bos_token_id is None and again.eos_token_id == 0
     assert GPT2Config.from_dict({"n_layer": None}).num_hidden_layers == 12
+
+
+def test_half_a_character_in_a_label_survives(tmp_path):
+    config = glassformer.BertConfig(id2label={0: "\ud800", 1: "好"})
+    config.save_pretrained(tmp_path)
+    assert glassformer.BertConfig.from_pretrained(tmp_path).id2label == {0: "\ud800", 1: "好"}
+    assert "好" in (tmp_path / "config.json").read_text("utf-8")

@@ -104,7 +104,7 @@ def test_both_sets_of_names():
         ({"dim": 50, "n_heads": 4}, "multiple of num_attention_heads, got 50 and 4"),
         ({"is_decoder": True}, "is_decoder=True: a DistilBERT only encodes"),
         ({"add_cross_attention": True}, "add_cross_attention=True: a DistilBERT only encodes"),
-        ({"activation": "gleu"}, "hidden_act must be one of gelu"),
+        ({"activation": "gleu"}, "hidden_act must be a function of a tensor or one of gelu"),
     ],
 )
 def test_unsupported_settings_are_refused(fields, message):

@@ -28,7 +28,7 @@ def save(folder: Path, model: glassformer.PreTrainedModel, **settings: Any) -> P
     """A folder with the model and a tokenizer of the small vocabulary."""
     model.save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
-    settings = {"model_max_length": model.config.max_position_embeddings, **settings}
+    settings = {"model_max_length": model.base_model.max_length or 40, **settings}
     is_distilbert = model.config.model_type == "distilbert"
     kind = glassformer.DistilBertTokenizer if is_distilbert else glassformer.BertTokenizer
     kind.from_pretrained(folder, **settings).save_pretrained(folder)

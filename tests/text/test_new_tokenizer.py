@@ -63,7 +63,7 @@ def test_what_has_no_special_tokens_adds_none():
 
 def test_settings_that_nobody_reads_are_refused():
     for kind, settings, message in (
-        ("letters", {}, "one of wordpiece, bpe, characters, words, got 'letters'"),
+        ("letters", {}, "one of wordpiece, bpe, unigram, characters, words, got 'letters'"),
         ("words", {"lowercase": True}, "lowercase is for wordpiece"),
         ("characters", {"vocab_size": 9}, "vocab_size is not for characters"),
     ):

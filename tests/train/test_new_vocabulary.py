@@ -23,6 +23,8 @@ ROWS = {
     "fill-mask": ({"text": "one [MASK]", "words": ["two"]}, "one two [MASK]"),
     "masked-language-modeling": ({"text": "one two"}, "one two"),
     "pre-training": ({"text": "one two"}, "one two"),
+    "permutation-language-modeling": ({"text": "one two"}, "one two"),
+    "replaced-token-detection": ({"text": "one two"}, "one two"),
     "text-generation": ({"text": "one two"}, "one two"),
     "translation": ({"source": "one", "target": "two"}, "one two"),
     "summarization": ({"source": "one", "target": "two"}, "one two"),

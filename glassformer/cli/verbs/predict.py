@@ -55,7 +55,7 @@ def predict(
 
     Tasks: text-classification (sentiment-analysis), token-classification (ner), question-answering, fill-mask,
     text-generation, translation, summarization, zero-shot-classification, next-sentence, multiple-choice,
-    sentence-similarity, feature-extraction, replaced-token-detection.
+    sentence-similarity, feature-extraction, replaced-token-detection, permutation-language-modeling.
 
     Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}, and the row's "id" if
     it has one. The same command resumes a run that was stopped; only --restart replaces a complete result. Lines of
