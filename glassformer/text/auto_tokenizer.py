@@ -140,6 +140,8 @@ def class_of(path: Path) -> type[PreTrainedTokenizer]:
         if model_type is not None:
             raise TokenizerError(f"{path}: the tokenizer of a {model_type!r} model is not supported yet{known}")
         present = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
+        if any(path.glob("checkpoint-*")):
+            raise TokenizerError(f"{path} holds a run that is not finished: its command with --resume finishes it")
         raise TokenizerError(f"{path} holds no tokenizer that can be recognised (it has {present}){known}")
     return class_of_files(path.parent, path.name) or BertTokenizer
 

@@ -237,7 +237,10 @@ def read_attention(
         second = sentence_b_start if name == "all" else None
         kinds[name] = Attention(left, right, select_heads(layers, include_layers, include_heads), second=second)
     if not kinds:
-        raise InputError("give attention with tokens, or encoder_attention, decoder_attention or cross_attention")
+        raise InputError(
+            "give attention with tokens, or encoder_attention, decoder_attention or cross_attention; a model returns "
+            "them with output_attentions=True"
+        )
     return kinds
 
 

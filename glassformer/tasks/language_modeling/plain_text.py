@@ -29,6 +29,8 @@ from ..task_options import TextOptions
 if TYPE_CHECKING:
     from ..text_task import TextTask
 
+LOOKED_AT, FEWEST_LINES = 1000, 8  # lines that decide whether a text is hard-wrapped
+
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentOptions(TextOptions):
@@ -94,6 +96,9 @@ def add_line_ends(task: TextTask, texts: Sequence[str], sentences: bool = False)
     if options.line_end is not None:
         return [text + options.line_end for text in texts]
     if options.documents == "row" and options.document_start is None and not sentences:
+        if look_hard_wrapped(texts):
+            message = "every line is a text of its own, though most end within a sentence; %s joins the lines of a file"
+            task.warn_once("documents", message, spelt("option", "documents", "file"))
         return list(texts)
     end = default_line_end(task.tokenizer)
     if not end:
@@ -105,6 +110,22 @@ def add_line_ends(task: TextTask, texts: Sequence[str], sentences: bool = False)
     if end == " ":
         return join_by_spaces(texts)
     return [text if text.endswith(end) else text + end for text in texts]
+
+
+def look_hard_wrapped(texts: Sequence[str]) -> bool:
+    """Whether these are lines of a running text: alike in length, and most of them end within a sentence.
+
+    >>> book = ["The keeper climbed the stairs at", "dusk, as he had climbed them every", "evening for thirty years."]
+    >>> look_hard_wrapped(book * 5), look_hard_wrapped(["Good morning.", "A sentence that is much longer."] * 8)
+    (True, False)
+    """
+    lines = [text.rstrip() for text in texts[:LOOKED_AT] if text.strip()]
+    if len(lines) < FEWEST_LINES:
+        return False
+    open_ended = sum(line[-1].isalnum() or line[-1] in ",;:-，、；：" for line in lines)
+    longest = max(map(len, lines))
+    full = sum(len(line) > 0.7 * longest for line in lines)
+    return 2 * open_ended > len(lines) and 2 * full > len(lines)
 
 
 def default_line_end(tokenizer: PreTrainedTokenizer) -> str:

@@ -106,3 +106,17 @@ def test_the_log_names_the_default_once(tmp_path, caplog):
         for _ in range(3):
             learnt(task, tmp_path, WRAPPED)
     assert len(caplog.records) == 1
+
+
+def test_lines_that_are_texts_though_they_end_within_sentences_are_reported(tmp_path, caplog):
+    book = (
+        "The keeper climbed the stairs at\ndusk, as he had climbed them every\nevening for thirty years. He did\n" * 4
+    )
+    tokenizer = train_tokenizer(iter([book]), "characters")
+    with caplog.at_level(logging.WARNING, logger="glassformer"):
+        learnt(writer(tokenizer, documents="row"), tmp_path, book)
+    assert "most end within a sentence; documents='file' joins the lines of a file" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="glassformer"):
+        learnt(writer(tokenizer, documents="row"), tmp_path, "Good morning.\nHow are you today, my friend?\n" * 10)
+    assert not caplog.records
