@@ -98,7 +98,7 @@ def check_labels(name: str, value: Any) -> dict[int, str] | None:
         return None
     try:
         labels = {int(key): str(label) for key, label in value.items()}
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError):
         raise ConfigError(f"{name} must map integers to names, got {shown(value)}") from None
     if sorted(labels) != list(range(len(labels))):
         raise ConfigError(f"{name} must number the labels from 0 on, without gaps, got {shown(value)}")
@@ -110,7 +110,7 @@ def check_label_ids(name: str, value: Any) -> dict[str, int] | None:
         return None
     try:
         return {str(label): int(key) for label, key in value.items()}
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError):
         raise ConfigError(f"{name} must map names to integers, got {shown(value)}") from None
 
 
@@ -126,5 +126,5 @@ def check_crf(name: str, value: Any) -> str | None:
 def check_pruned_heads(name: str, value: Any) -> dict[int, list[int]]:
     try:
         return {int(layer): sorted({int(head) for head in heads}) for layer, heads in (value or {}).items()}
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError):
         raise ConfigError(f"{name} must map layers to lists of heads, got {shown(value)}") from None

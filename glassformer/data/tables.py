@@ -176,7 +176,7 @@ def has_header(start: list[Record], header: bool | None, wanted: Wanted | None, 
         return True
     shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
     ways = " or ".join(spelt("reading", "header", value) for value in (True, False))
-    raise fault_at(file, line, f"is this a header or the first row? {shown}: say {ways}; --columns names its columns")
+    raise fault_at(file, line, f"is this a header or the first row? {shown}: say {ways}, or name the columns")
 
 
 def can_be_name(field: str) -> bool:

@@ -52,7 +52,7 @@ def zero_masked(x: Tensor, layout: Layout) -> Tensor:
     """The rows (N C, or B T C) with zeros at positions that no query sees."""
     if not masks_positions(layout):
         return x
-    seen = (layout.mask[:, 0, 0] == 0).expand(layout.batch, -1)  # B T
+    seen = (layout.mask[:, 0, 0] == 0).expand(layout.batch, layout.length)  # B T
     return x * seen.reshape(*x.shape[:-1], 1)
 
 

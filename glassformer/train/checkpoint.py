@@ -19,7 +19,7 @@ import re
 import secrets
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from ..checkpoints.folder_save import finish_save, saved_together
 from ..checkpoints.formats import one_line
 from ..checkpoints.safetensors_file import write_safetensors
 from ..checkpoints.weights import open_weights
-from ..errors import CheckpointError, DamagedFileError, GlassformerError, InputError, shown
+from ..errors import CheckpointError, ConfigError, DamagedFileError, GlassformerError, InputError, shown
 from ..json_fields import Check, JsonFields, is_integer, is_list, is_number, is_table
 from ..models.lora import WEIGHTS_FILE as ADAPTER
 from ..models.lora import is_adapter, load_adapter_tensors
@@ -53,13 +53,23 @@ log = logging.getLogger("glassformer")
 NAME = re.compile(r"checkpoint-(\d+)")
 VALUES, TENSORS, UNSCHEDULED = "training_state.json", "training_state.safetensors", "unscheduled"
 FORMAT = 1
+
+
+def are_sums(name: str, value: Any) -> Mapping[str, float]:
+    """The sums since the last log line: all of them, each a number, NaN included."""
+    table, names = is_table(name, value), Progress().since_log.keys()
+    if table.keys() != names or not all(isinstance(each, int | float) for each in table.values()):
+        raise ConfigError(f"{name} must hold the numbers {', '.join(names)}, got {shown(value)}")
+    return table
+
+
 FIELDS: dict[str, Check] = {
     "step": is_integer(0, 2**53),
     "best": is_table,
     "waited": is_integer(0, 2**53),
     "seconds": is_number(0),
     "tokens": is_integer(0, 2**53),
-    "since_log": is_table,
+    "since_log": are_sums,
     "objectives": is_table,
     "data": is_table,
     "scaler": is_table,

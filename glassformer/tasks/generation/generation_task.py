@@ -103,7 +103,7 @@ class GenerationTask(TextTask):
         """A seed for each sequence, which does not depend on the batch that its row is in."""
         if self.options.generator is None:
             return None
-        copies = 1 if settings.get("num_beams", 1) > 1 else settings.get("num_return_sequences", 1)
+        copies = 1 if (settings.get("num_beams") or 1) > 1 else settings.get("num_return_sequences") or 1
         rows = [self.options.generator + SEED_STEP * example.row for example in batch.examples]
         return [seed + copy for seed in rows for copy in range(copies)]
 
