@@ -105,8 +105,9 @@ def add_line_ends(task: TextTask, texts: Sequence[str], sentences: bool = False)
         return list(texts)
     end = " " if sentences else end
     what = "a space, none between Chinese characters" if end == " " else "the line break, which the tokenizer keeps"
-    message = "lines of a document are joined by %s; %s joins them by nothing"
-    task.warn_once("line_end", message, what, spelt("option", "line_end", ""))
+    message = "lines of a document are joined by %s; %s joins them by a space, %s by nothing"
+    ways = (spelt("option", "line_end", " "), spelt("option", "line_end", ""))
+    task.warn_once("line_end", message, what, *ways)
     if end == " ":
         return join_by_spaces(texts)
     return [text if text.endswith(end) else text + end for text in texts]

@@ -43,7 +43,8 @@ def test_bytes_keep_the_line_breaks_of_a_file(tmp_path, caplog, text, kind):
     task.prepare_rows(list(read_rows(tmp_path / "book.txt")))
     notes = [each.getMessage() for each in caplog.records]
     assert notes == [
-        "lines of a document are joined by the line break, which the tokenizer keeps; line_end='' joins them by nothing"
+        "lines of a document are joined by the line break, which the tokenizer keeps; line_end=' ' joins them by a "
+        "space, line_end='' by nothing"
     ]
 
 
