@@ -39,6 +39,7 @@ _HOMES = {  # the classes of the registry come on top
     "text.t5_tokenizer": "T5Tokenizer T5TokenizerFast MT5Tokenizer MT5TokenizerFast",
     "text.xlnet_tokenizer": "XLNetTokenizer XLNetTokenizerFast",
     "text.auto_tokenizer": "AutoTokenizer",
+    "audio.whisper_feature_extractor": "WhisperFeatureExtractor",
     "text.training.vocabulary_training": "train_vocabulary",
     "text.training.new_tokenizer": "train_tokenizer",
     "nn.quantize": "quantize",

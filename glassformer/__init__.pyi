@@ -1,5 +1,6 @@
 """What type checkers see: every public name, imported as it is. Made by scripts/write_stub.py."""
 
+from .audio.whisper_feature_extractor import WhisperFeatureExtractor as WhisperFeatureExtractor
 from .checkpoints.pretrained_config import PretrainedConfig as PretrainedConfig
 from .data.file_row import Row as Row
 from .data.labels import class_weights as class_weights

@@ -21,6 +21,7 @@ ORDER = (
     "registry",
     "name_suggestions",
     "text",
+    "audio",
     "nn",
     "checkpoints",
     "models",
@@ -35,7 +36,7 @@ ORDER = (
 )
 # A tokenizer reads and writes files, a model generates and can be captured: for that they may import downwards, inside
 # functions.
-LATE = {("text", "checkpoints"), ("models", "generate"), ("models", "explain")}
+LATE = {("text", "checkpoints"), ("audio", "checkpoints"), ("models", "generate"), ("models", "explain")}
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool, int]]:

@@ -1,0 +1,1 @@
+"""Sound to arrays: reading files, resampling, log-mel features."""
