@@ -19,6 +19,7 @@ FOLDERS = {  # from top to bottom, as data flows: what goes in and comes out, an
     "errors": ("", "every exception, as one tree"),
     "registry": ("", "one entry per architecture: config, classes, tokenizer"),
     "text": ("text → ids", "tokenizers, vocabulary training, explanations"),
+    "audio": ("sound → features", "sound files, resampling, log-mel spectrograms"),
     "nn": ("tensor → tensor", "layout, context, attention, cache, prepared weights"),
     "checkpoints": ("files ↔ weights", "config files, safetensors, key tables, hub and mirrors"),
     "models": ("ids → logits", "one file per architecture; body, heads, outputs"),
