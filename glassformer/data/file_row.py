@@ -41,6 +41,16 @@ class Row(dict):
         return DataError(f"{self.place}: {reason}")
 
 
+class WholeFileRow(Row):
+    """A row that is a file of its own, not a line of one."""
+
+    __slots__ = ()
+
+    @property
+    def place(self) -> str:
+        return self.file
+
+
 def fault_at(file: str, line: int, reason: str) -> DataError:
     """An error that names a line which did not become a row."""
     return DataError(f"{file}, line {line}: {reason}")

@@ -71,7 +71,8 @@ def read_document(source: Source) -> str:
             if b"\0" in block and has_plain_line_ends(source.encoding):
                 decode_text(bytes(raw[:SAMPLE]), source.name, source.encoding)  # it may be in another encoding
                 line = raw.count(b"\n", 0, raw.index(b"\0")) + 1
-                raise DataError(f"{source.name}, line {line}: broken JSON (a byte that is zero)")
+                what = "no text" if source.format == "document" else "broken JSON"
+                raise DataError(f"{source.name}, line {line}: {what} (a byte that is zero)")
             if len(raw) > SUSPICIOUS_SIZE and source.is_packed and len(raw) > LARGEST_RATIO * packed_size(source):
                 raise DataError(
                     f"{source.name} unpacks to more than {LARGEST_RATIO} times its size, so it is no document of rows; "

@@ -8,6 +8,11 @@ json     a list of objects, one under "data", or objects one after the other; SQ
 squad    `id`, `question`, `context`, `answers`, `is_impossible`
 conll    sentences of `tokens` and `tags`: a token in each line, its tag in the last column, an empty line between
 parquet  with the extra `parquet`
+document one text in each file: `text`
+image    a picture in each file: `image`, its path
+audio    a recording in each file: `audio`, its path
+
+A folder with a folder for each class is read as documents, images or recordings with a `label`, the folder's name.
 
 An empty line is a row in txt alone, where a line is the text itself, so that answers and vectors can be laid beside
 the lines. In all other formats it holds no row.
@@ -24,11 +29,12 @@ from typing import Literal
 
 from ..errors import DataError, InputError, spelt, suggests
 from ..text.base.text_inputs import describe
+from .class_folders import COLUMNS
 from .columns import Wanted, check, check_names, read_needed, read_types, read_wanted, select_columns
 from .conll import read_conll
-from .file_row import Row, Skipped
+from .file_row import Row, Skipped, WholeFileRow
 from .json_rows import read_json, read_jsonl
-from .lines import read_lines
+from .lines import read_document, read_lines
 from .parquet import read_parquet
 from .sources import Source, find_sources
 from .tables import Table, read_table
@@ -36,7 +42,7 @@ from .tables import Table, read_table
 log = logging.getLogger("glassformer")
 
 TABLES = ("csv", "tsv")
-TEXT = ("txt", *TABLES)  # in these, numbers are written as text
+TEXT = ("txt", *TABLES, *COLUMNS)  # in these, numbers are written as text
 
 
 @suggests
@@ -72,8 +78,11 @@ def read_rows(
     `from_pretrained`), or a list of these. A name that ends in .gz is unpacked on the way. Text is UTF-8,
     with a byte order mark or without, or in another `encoding` of Python, such as gbk or utf-16.
 
-    `format` is txt, csv, tsv, jsonl, json, squad, conll or parquet; if not given, the suffix decides. An empty line is
-    a row in txt, with an empty text, and no row in the other formats. `delimiter` and `quotes` (whether fields may
+    `format` is txt, csv, tsv, jsonl, json, squad, conll, parquet, document, image or audio; if not given, the suffix
+    decides. An empty line is a row in txt, with an empty text, and no row in the other formats. In the last three every
+    file is one row: its `text`, or the path of its `image` or `audio`. A folder without data files of its own, but with
+    a folder for each class, such as aclImdb/train with neg and pos, is read so, each row with the folder's name as its
+    `label`. `delimiter` and `quotes` (whether fields may
     stand in quotes) are for csv and tsv, and so is `header`. Without `header` the first line is one if it holds all
     columns that you want by name. Else it is one if every field can be a name (short, with letters, no number, no end
     of a sentence, no two alike) and, besides, you want columns by name, or a name is a usual one such as text or label,
@@ -188,6 +197,24 @@ def read_txt(source: Source, wanted: Wanted | None) -> Iterator[Row | DataError]
         yield line if isinstance(line, DataError) else select_columns(wanted, Row({"text": line}, source.name, number))
 
 
+def read_whole_file(source: Source, wanted: Wanted | None) -> Iterator[Row | DataError]:
+    """The one row of a text, a picture or a recording: the text or the path, and the label of a class's folder."""
+    value = str(source.path)
+    if source.format == "document":
+        try:
+            value = read_document(source).replace("\r\n", "\n").removesuffix("\n")
+        except DataError as error:
+            yield error
+            return
+        if not value.strip():
+            yield DataError(f"{source.name} is empty")
+            return
+    row = WholeFileRow({COLUMNS[source.format]: value}, source.name)
+    if source.label is not None:
+        row["label"] = source.label
+    yield select_columns(wanted, row)
+
+
 def is_object(line: str) -> bool:
     """Whether a line is an object of JSON."""
     try:
@@ -203,4 +230,5 @@ READERS = {
     "squad": read_json,
     "conll": read_conll,
     "parquet": read_parquet,
+    **dict.fromkeys(COLUMNS, read_whole_file),
 }

@@ -18,6 +18,7 @@ from ..checkpoints.files import reason_of
 from ..errors import DataError, InputError, nearest, spelt
 from ..text.base.character_encodings import UTF8, check_encoding
 from ..text.base.text_inputs import describe
+from .class_folders import IMAGES, PACKED, SOUNDS, WHOLE_FILES, find_classes, sub_folders
 
 FORMATS = {
     "txt": (".txt",),
@@ -28,9 +29,12 @@ FORMATS = {
     "squad": (),  # the same suffix as json, whose reader recognises it
     "conll": (".conll", ".bmes", ".bio", ".bioes", ".iob", ".iob2"),
     "parquet": (".parquet",),
+    "document": (),  # one text in each file, of any suffix
+    "image": IMAGES,
+    "audio": SOUNDS,
 }
+BINARY = ("parquet", "image", "audio")
 FORMAT_OF = {suffix: format for format, suffixes in FORMATS.items() for suffix in suffixes}
-PACKED = ".gz"
 
 DATASET = re.compile(
     r"hf://datasets/(?P<name>[\w.-]+/[\w.-]+?)(@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?/(?P<path>.+)", re.ASCII
@@ -39,13 +43,17 @@ DATASET = re.compile(
 
 @dataclass(frozen=True)
 class Source:
-    """One file: its name in errors, its path (None is standard input), its format, and its encoding if it is text."""
+    """One file: its name in errors, its path (None is standard input), its format, and its encoding if it is text.
+
+    A file in a folder of one class has that folder's name as its label.
+    """
 
     name: str
     path: Path | None
     format: str
     is_packed: bool = False
     encoding: str = UTF8
+    label: str | None = None
 
 
 def find_sources(source: Any, format: str | None, encoding: str | None = None, **hub: Any) -> list[Source]:
@@ -62,8 +70,9 @@ def find_sources(source: Any, format: str | None, encoding: str | None = None, *
         raise InputError("rows are read from files, got an empty list of them")
     if sum(each.path is None for each in sources) > 1:
         raise InputError("standard input ('-') can be read once, and is named more than once")
-    if encoding is not None and any(each.format == "parquet" for each in sources):
-        raise InputError(f"encoding is for files of text, and parquet is none; got {describe(encoding)}")
+    other = next((each.format for each in sources if each.format in BINARY), None)
+    if encoding is not None and other:
+        raise InputError(f"encoding is for files of text, and {other} is none; got {describe(encoding)}")
     return [replace(each, encoding=check_encoding(encoding)) for each in sources]
 
 
@@ -84,8 +93,8 @@ def expand(item: Any, format: str | None, hub: dict[str, Any]) -> Iterator[Sourc
 def standard_input(format: str | None) -> Source:
     if format is None:
         raise InputError(f"standard input has no suffix: say {spelt('reading', 'format', '...')}, {list_formats()}")
-    if format == "parquet":
-        raise InputError("parquet cannot be read from standard input; name a file")
+    if format in BINARY:
+        raise InputError(f"{format} cannot be read from standard input; name a file")
     return Source("standard input", None, format)
 
 
@@ -153,15 +162,37 @@ def similar_files_hint(path: Path) -> str:
 
 
 def folder_files(folder: Path, format: str | None) -> list[Source]:
-    """The data files right in a folder, which must be of one format; with `format`, every file that is not hidden."""
+    """The data files right in a folder, which must be of one format; with `format`, every file that is not hidden.
+
+    Of a folder per class, the files in these folders, with their labels.
+    """
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
     if format is None:
         names = [name for name in names if suffix_of(name) in FORMAT_OF]
+    formats = {format} if format else {FORMAT_OF[suffix_of(name)] for name in names}
+    if formats <= {"txt", *WHOLE_FILES} and format != "txt":
+        classes = find_classes(folder, format, names)
+        if classes is not None:
+            kind, files = classes
+            return [
+                replace(make_source(str(path), path, kind), label=label)
+                for label, paths in files.items()
+                for path in paths
+            ]
     if not names:
         what = "files" if format else f"files that end in {', '.join(FORMAT_OF)}, or these and {PACKED}"
-        raise InputError(f"the folder {str(folder)!r} holds no {what}")
+        raise InputError(f"the folder {str(folder)!r} holds no {what}{folders_hint(folder, format)}")
     sources = [make_source(str(folder / name), folder / name, format) for name in names]
     return check_one_format(sources, f"folder {str(folder)!r}", f", perhaps by a pattern: {str(folder / '*.csv')!r}")
+
+
+def folders_hint(folder: Path, format: str | None) -> str:
+    """What else may have been meant by a folder without data files."""
+    inside = [repr(str(each)) for each in sub_folders(folder)]
+    if inside:
+        return f"; name a folder in it, such as {' or '.join(inside[:2])}"
+    has_files = format is None and any(entry.is_file() for entry in folder.iterdir())
+    return f"; to read each file as one text, say {spelt('reading', 'format', 'document')}" if has_files else ""
 
 
 def check_one_format(sources: list[Source], what: str, hint: str = "") -> list[Source]:
@@ -181,8 +212,8 @@ def make_source(name: str, path: Path, format: str | None) -> Source:
         raise InputError(
             f"the suffix of {name!r} stands for no format: say {spelt('reading', 'format', '...')}, {list_formats()}"
         )
-    if format == "parquet" and is_packed:
-        raise DataError(f"{name} is packed; parquet files pack their columns themselves and are read as they are")
+    if format in BINARY and is_packed:
+        raise DataError(f"{name} is packed; {format} files pack their contents themselves and are read as they are")
     return Source(name, path, format, is_packed)
 
 

@@ -126,13 +126,21 @@ class RowReader:
 
     def read_without_targets(self, given: Any) -> Row:
         """`read` for prediction: the columns that only training and evaluation need are ignored."""
+        if isinstance(given, FileRow):
+            given = self.from_published(given)
         if isinstance(given, Mapping) and not given.keys().isdisjoint(self.columns.targets):
             inputs = {name: value for name, value in given.items() if name not in self.columns.targets}
             given = given.but(inputs) if isinstance(given, FileRow) else inputs
         return self.read(given)
 
+    @classmethod
+    def from_published(cls, row: FileRow) -> FileRow:
+        """The columns of this task, from a file's row in the columns of a data set as it is published."""
+        return row
+
     def rename_columns(self, row: FileRow) -> FileRow:
         """A file's row in which common alternative column names are replaced by those that this task reads."""
+        row = self.from_published(row)
         names = usual_names(row, self.columns.inputs)
         if not names:
             return row

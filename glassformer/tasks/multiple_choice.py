@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..data.choices import read_choices
+from ..data.file_row import Row as FileRow
 from ..errors import InputError
 from ..nn.loss import summed_choice_loss
 from .batch import Batch, Example, examples_per_row, split_by_row, truncation_note
@@ -34,6 +36,10 @@ class MultipleChoice(TextTask):
     Options = TruncationOptions
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_published(cls, row: FileRow) -> FileRow:
+        return read_choices(row)
 
     def is_single_row(self, given: Any) -> bool:
         return isinstance(given, Mapping) or (

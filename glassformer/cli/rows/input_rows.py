@@ -86,8 +86,8 @@ class RowInput:
 
     Attributes:
         input: A file of rows (txt, csv, tsv, jsonl, json, conll, parquet, these also as .gz), a folder of such files,
-            a pattern, or - for standard input. Every line of txt is a row, an empty one too; in the other formats an
-            empty line is none.
+            a folder per class of texts, pictures or recordings, a pattern, or - for standard input. Every line of txt
+            is a row, an empty one too; in the other formats an empty line is none.
     """
 
     input: Annotated[str, arg(metavar="FILE")] = ""
@@ -112,6 +112,10 @@ def rows_and_errors(rows: Rows) -> Iterator[Row | DataError]:
 
 def known_count(rows: Rows) -> int | None:
     """The number of rows, if it is known without parsing them."""
+    from ...data.class_folders import COLUMNS
+
+    if all(source.format in COLUMNS for source in rows.sources):  # a file is a row
+        return len(rows.sources)
     if any(not source.path or source.is_packed or source.format not in LINE_FORMATS for source in rows.sources):
         return None
     if not all(source.path.is_file() for source in rows.sources):  # a named pipe can be read only once

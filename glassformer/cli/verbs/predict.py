@@ -58,8 +58,8 @@ def predict(
     sentence-similarity, feature-extraction, replaced-token-detection, permutation-language-modeling.
 
     Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}, and the row's "id" if
-    it has one. The same command resumes a run that was stopped; only --restart replaces a complete result. Lines of
-    standard input are answered as they come.
+    it has one, or its file if that holds this row alone. The same command resumes a run that was stopped; only
+    --restart replaces a complete result. Lines of standard input are answered as they come.
 
     Some options of tasks: text-classification top_k; ner aggregation_strategy (simple, first, average, max),
     stride; question-answering top_k, handle_impossible_answer, doc_stride; fill-mask top_k, targets, whole_words;
@@ -259,6 +259,7 @@ class FilePrediction:
     def lines(
         self, items: Iterator[Row | DataError], first: int, show: bool | None, total: int | None
     ) -> Iterator[str]:
+        from ...data.file_row import WholeFileRow
         from ...data.standard_input import would_wait
         from ...tasks.progress import show_progress
 
@@ -267,7 +268,8 @@ class FilePrediction:
         for number, row, answer in show_progress(found, total, show, self.worker.name, first):
             self.count += 1
             self.truncated += is_truncated(answer)
-            yield json_line(number, answer, **({"id": row["id"]} if "id" in row else {}))
+            named = {"id": row["id"]} if "id" in row else {"id": row.file} if isinstance(row, WholeFileRow) else {}
+            yield json_line(number, answer, **named)
 
     def items(self) -> Iterator[Row | DataError]:
         return islice(rows_and_errors(self.rows), self.limit)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ...data.columns import usual_names
+from ...data.file_row import Row as FileRow
 from ...data.labels import find_label, make_label2id
 from ...data.parallel_text import read_parallel
 from ...data.readers import read_rows
@@ -170,6 +171,7 @@ def texts_of(kind: type[TextTask], rows: Iterable[Any], columns: Sequence[str]) 
     is_empty, present = True, ()
     for row in rows:
         present = present or tuple(map(str, row))
+        row = kind.from_published(row) if isinstance(row, FileRow) else row
         names = {**kind.column_aliases, **usual_names(row, kind.columns.inputs)}
         found = {names.get(name, name): value for name, value in row.items()}
         for value in map(found.get, columns):

@@ -70,9 +70,9 @@ class DataSettings:
     """The rows for training and evaluation.
 
     Attributes:
-        train: The training rows: a file (txt, csv, tsv, jsonl, json, conll, parquet), a folder of files, a pattern,
-            hf://datasets/OWNER/NAME/PATH, or parallel files with a line per row, { source = "a.de", target = "a.en"
-            }.
+        train: The training rows: a file (txt, csv, tsv, jsonl, json, conll, parquet), a folder of files, a folder
+            per class, a pattern, hf://datasets/OWNER/NAME/PATH, or parallel files with a line per row, { source =
+            "a.de", target = "a.en" }.
         eval: The evaluation rows, in the same forms.
         eval_fraction: Without eval: the random share of the training rows that is used for evaluation instead.
         eval_tail: Without eval: the last share of the training rows is used for evaluation instead.
