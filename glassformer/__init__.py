@@ -55,6 +55,7 @@ _HOMES = {  # the classes of the registry come on top
     "models.base.parameters": "count_parameters freeze",
     "models.lora": "LoraConfig add_lora merge_lora unmerge_lora load_lora",
     "models.base.outputs": """ModelOutput BaseModelOutput BaseModelOutputWithPastAndCrossAttentions
+        BaseModelOutputWithPooling ImageClassifierOutput MaskedImageModelingOutput
         BaseModelOutputWithPoolingAndCrossAttentions BertForPreTrainingOutput AlbertForPreTrainingOutput
         ElectraForPreTrainingOutput MaskedLMOutput
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput
@@ -78,13 +79,15 @@ _HOMES = {  # the classes of the registry come on top
     "models.xlnet": "XLNetPreTrainedModel",
     "models.xlnet_heads": "XLNetForQuestionAnswering",
     "models.gpt2": "GPT2PreTrainedModel",
+    "models.vit": "ViTPreTrainedModel",
     "models.distilbert": "DistilBertPreTrainedModel",
     "models.openai_gpt": "OpenAIGPTPreTrainedModel",
     "models.transformer_layers": "EncoderLayer DecoderLayer TransformerEncoderLayer TransformerDecoderLayer",
     "models.transformer_tutorial": "Transformer",
     "models.auto": """AutoConfig AutoModel AutoModelForPreTraining AutoModelForMaskedLM AutoModelForCausalLM
         AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForMultipleChoice
-        AutoModelForTokenClassification AutoModelForQuestionAnswering AutoModelForSeq2SeqLM""",
+        AutoModelForTokenClassification AutoModelForQuestionAnswering AutoModelForSeq2SeqLM
+        AutoModelForImageClassification AutoModelForMaskedImageModeling""",
     "generate.config": "GenerationConfig",
     "generate.output": "GenerateOutput",
     "generate.settings_explanation": "explain_generation",

@@ -61,6 +61,8 @@ from .models.albert_heads import AlbertSOPHead as AlbertSOPHead
 from .models.auto import AutoConfig as AutoConfig
 from .models.auto import AutoModel as AutoModel
 from .models.auto import AutoModelForCausalLM as AutoModelForCausalLM
+from .models.auto import AutoModelForImageClassification as AutoModelForImageClassification
+from .models.auto import AutoModelForMaskedImageModeling as AutoModelForMaskedImageModeling
 from .models.auto import AutoModelForMaskedLM as AutoModelForMaskedLM
 from .models.auto import AutoModelForMultipleChoice as AutoModelForMultipleChoice
 from .models.auto import AutoModelForNextSentencePrediction as AutoModelForNextSentencePrediction
@@ -72,12 +74,15 @@ from .models.auto import AutoModelForTokenClassification as AutoModelForTokenCla
 from .models.base.outputs import AlbertForPreTrainingOutput as AlbertForPreTrainingOutput
 from .models.base.outputs import BaseModelOutput as BaseModelOutput
 from .models.base.outputs import BaseModelOutputWithPastAndCrossAttentions as BaseModelOutputWithPastAndCrossAttentions
+from .models.base.outputs import BaseModelOutputWithPooling as BaseModelOutputWithPooling
 from .models.base.outputs import (
     BaseModelOutputWithPoolingAndCrossAttentions as BaseModelOutputWithPoolingAndCrossAttentions,
 )
 from .models.base.outputs import BertForPreTrainingOutput as BertForPreTrainingOutput
 from .models.base.outputs import CausalLMOutputWithCrossAttentions as CausalLMOutputWithCrossAttentions
 from .models.base.outputs import ElectraForPreTrainingOutput as ElectraForPreTrainingOutput
+from .models.base.outputs import ImageClassifierOutput as ImageClassifierOutput
+from .models.base.outputs import MaskedImageModelingOutput as MaskedImageModelingOutput
 from .models.base.outputs import MaskedLMOutput as MaskedLMOutput
 from .models.base.outputs import ModelOutput as ModelOutput
 from .models.base.outputs import MultipleChoiceModelOutput as MultipleChoiceModelOutput
@@ -219,6 +224,11 @@ from .models.transformer_lm import TransformerLMConfig as TransformerLMConfig
 from .models.transformer_lm import TransformerLMHeadModel as TransformerLMHeadModel
 from .models.transformer_lm import TransformerLMModel as TransformerLMModel
 from .models.transformer_tutorial import Transformer as Transformer
+from .models.vit import ViTConfig as ViTConfig
+from .models.vit import ViTModel as ViTModel
+from .models.vit import ViTPreTrainedModel as ViTPreTrainedModel
+from .models.vit_heads import ViTForImageClassification as ViTForImageClassification
+from .models.vit_heads import ViTForMaskedImageModeling as ViTForMaskedImageModeling
 from .models.xlm_roberta import XLMRobertaConfig as XLMRobertaConfig
 from .models.xlm_roberta import XLMRobertaForCausalLM as XLMRobertaForCausalLM
 from .models.xlm_roberta import XLMRobertaForMaskedLM as XLMRobertaForMaskedLM

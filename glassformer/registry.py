@@ -27,6 +27,8 @@ HEADS = (
     "double-heads",  # the next word, and one of several texts
     "seq2seq-lm",
     "encoder",  # that of an encoder-decoder, alone
+    "image-classification",
+    "masked-image-modeling",
     BODY,
 )
 
@@ -235,6 +237,15 @@ ARCHITECTURES = {
                 "sequence-classification": "openai_gpt.OpenAIGPTForSequenceClassification",
             },
             tokenizer="OpenAIGPTTokenizer",
+        ),
+        Architecture(
+            "vit",
+            config="vit.ViTConfig",
+            classes={
+                BODY: "vit.ViTModel",
+                "image-classification": "vit_heads.ViTForImageClassification",
+                "masked-image-modeling": "vit_heads.ViTForMaskedImageModeling",
+            },
         ),
         # The body of these two includes the layer that scores the vocabulary.
         Architecture(

@@ -146,4 +146,12 @@ class AutoModelForSeq2SeqLM(AutoBase):
     head = "seq2seq-lm"
 
 
+class AutoModelForImageClassification(AutoBase):
+    head = "image-classification"
+
+
+class AutoModelForMaskedImageModeling(AutoBase):
+    head = "masked-image-modeling"
+
+
 AUTO_CLASSES = {kind.head: kind for kind in AutoBase.__subclasses__()}

@@ -15,7 +15,7 @@ from glassformer import PreTrainedModel
 from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
 from . import transformer_lm_reference
-from .references import Deberta, Plain, Reference, Transformers
+from .references import Deberta, Plain, Precise, Reference, Transformers
 
 
 @dataclass(frozen=True)
@@ -374,6 +374,33 @@ XLNET = Architecture(
     call={"use_mems": False},
 )
 
+
 RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA, ERNIE, DEBERTA, DEBERTA_V2, XLNET]
 
 ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, *RELATIVES_OF_BERT]
+
+
+def tiny_vit(**fields: Any) -> glassformer.ViTConfig:
+    names = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"}
+    shape = {name: value for name, value in TINY_BERT.items() if name in names}
+    pictures = {"image_size": 16, "patch_size": 4, "encoder_stride": 4, "initializer_range": 0.2}
+    return glassformer.ViTConfig(**{**shape, **pictures, **fields})
+
+
+VIT = Architecture(
+    model_type="vit",
+    body=glassformer.ViTModel,
+    heads={
+        glassformer.ViTForImageClassification: lambda b, t: {"labels": torch.ones(b).long()},
+        glassformer.ViTForMaskedImageModeling: lambda b, t: {"bool_masked_pos": torch.randint(0, 2, (b, t - 1)).bool()},
+    },
+    tiny=tiny_vit,
+    decoder_fields=None,
+    decoder=None,
+    published=(glassformer.ViTConfig(), 86_389_248),
+    reference=Precise(),
+    plain_scores=True,
+    call={},
+)
+
+OF_PICTURES = [VIT]  # their batches hold pixels

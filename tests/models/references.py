@@ -60,6 +60,24 @@ class Deberta(Transformers):
         return model
 
 
+class Precise(Transformers):
+    """transformers with weights of attention in the dtype of the model: some of its classes compute them in float32."""
+
+    def load(self, name: str, folder: Path) -> nn.Module:
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+        def attend(module: Any, q: Any, k: Any, v: Any, mask: Any, scaling: float, **_: Any) -> tuple:
+            weights = (q @ k.transpose(2, 3) * scaling + (0 if mask is None else mask)).softmax(-1)
+            return (weights @ v).transpose(1, 2), weights
+
+        ALL_ATTENTION_FUNCTIONS.register("precise", attend)
+        model = super().load(name, folder)
+        for module in model.modules():
+            if hasattr(module, "config"):
+                module.config._attn_implementation_internal = "precise"
+        return model
+
+
 @dataclass(frozen=True)
 class Plain:
     """Modules of the test itself, whose parameters are named as in the files; each is made from a config.json."""

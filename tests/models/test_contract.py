@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from glassformer.nn.layout import Layout
 from glassformer.nn.prepared import prepared
 from glassformer.registry import ARCHITECTURES as REGISTERED
 
-from .architectures import ARCHITECTURES, Architecture, tokens
+from .architectures import ARCHITECTURES, OF_PICTURES, Architecture, tokens
 from .encoder_decoders import ENCODER_DECODERS
 
 LENGTHS = (9, 4, 1, 7)
@@ -21,21 +22,31 @@ LENGTHS = (9, 4, 1, 7)
 OF_OPTIONAL_INPUTS = ("mask_emb", "segment_bias", "segment_vectors")
 
 
-@pytest.fixture(params=ARCHITECTURES, ids=lambda a: a.model_type)
+@pytest.fixture(params=[*ARCHITECTURES, *OF_PICTURES], ids=lambda a: a.model_type)
 def architecture(request) -> Architecture:
     torch.manual_seed(0)
     return request.param
 
 
 @pytest.fixture
-def batch() -> dict[str, torch.Tensor]:
+def batch(architecture) -> dict[str, torch.Tensor]:
+    """Token ids of different lengths; or pictures, which are all equally long."""
     torch.manual_seed(1)
+    if architecture.body.feature_inputs:
+        return {architecture.body.feature_inputs[0]: torch.randn(len(LENGTHS), 3, 16, 16)}
     mask = (torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]).long()
     return {"input_ids": tokens(*mask.shape) * mask, "attention_mask": mask}
 
 
 def body_of(architecture: Architecture, dtype=torch.float64, **fields):
     return architecture.body(architecture.tiny(**fields)).to(dtype).eval()
+
+
+def seen_in(batch: dict[str, torch.Tensor], architecture: Architecture) -> torch.Tensor:
+    """Which positions hold a token: B T."""
+    if "attention_mask" in batch:
+        return batch["attention_mask"].bool()
+    return torch.ones(len(LENGTHS), 1 + math.prod(architecture.tiny().grid)).bool()
 
 
 def assert_close(a, b, tolerance=1e-10):
@@ -49,7 +60,7 @@ def aligned(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def test_every_architecture_is_here():
-    assert {a.model_type for a in (*ARCHITECTURES, *ENCODER_DECODERS)} == set(REGISTERED)
+    assert {a.model_type for a in (*ARCHITECTURES, *OF_PICTURES, *ENCODER_DECODERS)} == set(REGISTERED)
 
 
 @torch.no_grad()
@@ -60,7 +71,7 @@ def test_body_equals_the_reference(architecture, batch, tmp_path):
     wanted = {"output_hidden_states": True, "output_attentions": True}
     wanted |= architecture.call
     ours, theirs = model(**batch, **wanted), reference(**batch, **wanted)
-    seen = batch["attention_mask"].bool()
+    seen = seen_in(batch, architecture)
     if "pooler_output" in ours:
         assert_close(ours.pooler_output, theirs.pooler_output)
     for a, b in zip(ours.hidden_states, theirs.hidden_states, strict=True):
@@ -75,12 +86,12 @@ def test_heads_equal_the_reference(architecture, batch, tmp_path):
         model = head(architecture.tiny()).double().eval()
         model.save_pretrained(tmp_path / head.__name__)
         reference = architecture.reference.load(head.__name__, tmp_path / head.__name__)
-        given = {**batch, **labels(*batch["input_ids"].shape), **architecture.call_of(head)}
+        seen = seen_in(batch, architecture)
+        given = {**batch, **labels(*seen.shape), **architecture.call_of(head)}
         if "labels" in given and given["labels"].dim() == 2:
-            given["labels"] = given["labels"].masked_fill(batch["attention_mask"] == 0, -100)
+            given["labels"] = given["labels"].masked_fill(~seen, -100)
         ours, theirs = model(**given), reference(**given)
         assert list(ours.keys()) == list(theirs.keys())
-        seen = batch["attention_mask"].bool()
         for name, value in ours.items():
             want = theirs[name]
             per_token = value.shape[:2] == seen.shape
@@ -98,7 +109,7 @@ def test_reads_files_of_the_reference(architecture, batch, tmp_path):
         assert not model.load_report.unused
         call = architecture.call_of(head)
         ours, theirs = model(**batch, **call), reference(**batch, **call)
-        seen = batch["attention_mask"].bool()
+        seen = seen_in(batch, architecture)
         for name, value in ours.items():
             per_token = value.shape[:2] == seen.shape
             assert_close(value[seen] if per_token else value, theirs[name][seen] if per_token else theirs[name], 2e-5)
@@ -107,6 +118,8 @@ def test_reads_files_of_the_reference(architecture, batch, tmp_path):
 @torch.no_grad()
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_padded_equals_unpadded_and_batch_equals_single(architecture, batch, side):
+    if "attention_mask" not in batch:
+        pytest.skip("pictures are not padded")
     model = body_of(architecture)
     width = max(LENGTHS)
     positions = torch.arange(width).expand(len(LENGTHS), -1)
@@ -201,7 +214,7 @@ def test_published_size(architecture):
 def test_gradients(architecture, batch):
     """The stream's gradients equal finite differences, and reach every part."""
     model = body_of(architecture)
-    seen = batch["attention_mask"].bool()
+    seen = seen_in(batch, architecture)
 
     weigh = torch.randn(int(seen.sum()), model.config.hidden_size, dtype=torch.float64)
 

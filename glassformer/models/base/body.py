@@ -125,6 +125,7 @@ class Body(nn.Module):
     embeddings: nn.Module
     keeps_state = False  # between two tokens: a recurrent state, or keys and values
     extra_inputs: tuple[str, ...] = ()  # arguments of a forward that only this architecture has
+    feature_inputs: tuple[str, ...] = ()  # what the embeddings read in place of ids: pictures or sound come first
     has_reported_padding = False
     masks_cross_heads = True  # whether `head_mask` applies to the cross-attention too, if that has none of its own
 
@@ -157,6 +158,18 @@ class Body(nn.Module):
     ) -> Tensor:
         """The vectors that enter the first layer (N C), from ids (N) or vectors, and the packed extras."""
         return self.embeddings(ids, types, positions, vectors)
+
+    def embed_features(self, features: dict[str, Any]) -> Tensor:
+        """The vectors that enter the first layer, laid out B T C, from the `feature_inputs` (None where not given).
+
+        Such embeddings add positions themselves: how many there are is known only behind them.
+        """
+        first = self.feature_inputs[0]
+        if features[first] is None:
+            raise InputError(f"give {first}, which {type(self).__name__} reads")
+        if hasattr(features[first], "keys"):
+            raise InputError("what a processor returns is passed with two stars: model(**inputs)")
+        return self.embeddings(**features)
 
     def pack_extras(self, extras: dict[str, Any], layout: Layout) -> Any:
         """What layers find in `context.extras`, from the `extra_inputs` that were given."""
@@ -202,7 +215,11 @@ class Body(nn.Module):
             raise InputError("a decoder that keeps a state has neither past_key_values nor position_ids")
         if state is not None and not self.keeps_state:
             raise InputError(f"a {type(self).__name__} keeps no state: give past_key_values")
-        inputs = self.check_inputs(input_ids, inputs_embeds)
+        if self.feature_inputs:
+            self.refuse_tokens(input_ids=input_ids, inputs_embeds=inputs_embeds, position_ids=position_ids)
+            inputs = self.embed_features({name: extras.pop(name, None) for name in self.feature_inputs})  # B T C
+        else:
+            inputs = self.check_inputs(input_ids, inputs_embeds)
         if input_ids is None:
             inputs_embeds = as_dtype(inputs, self.dtype, "inputs_embeds")
         else:
@@ -236,18 +253,20 @@ class Body(nn.Module):
         source = self.source_of(
             memory, encoder_hidden_states, encoder_attention_mask, state, batch, keep_padding=bool(past) or per_position
         )
-        positions = self.positions(layout.columns(inputs.device) + past, layout, input_ids, past)
-        if position_ids is not None:
-            positions = pack_ids(position_ids, layout, "position_ids", inputs.device)
-        if cache is not None:
-            layout = replace(layout, distance=cache.distances(layout.unpack(positions)))
-        ids = None if input_ids is None else layout.pack(input_ids)
-        types = pack_ids(token_type_ids, layout, "token_type_ids", inputs.device)
-        self.embeddings.check(ids, types, positions, layout, self.ids_name)
-        refuse_unknown(extras, self.extra_inputs, type(self).__name__)
+        refuse_unknown(extras, (*self.feature_inputs, *self.extra_inputs), type(self).__name__)
         packed_extras = self.pack_extras(extras, layout)
         vectors = None if inputs_embeds is None else layout.pack(inputs_embeds)
-        x = self.embed(ids, types, positions, vectors, packed_extras)  # N C
+        x = vectors  # N C: those of features have their positions
+        if not self.feature_inputs:
+            positions = self.positions(layout.columns(inputs.device) + past, layout, input_ids, past)
+            if position_ids is not None:
+                positions = pack_ids(position_ids, layout, "position_ids", inputs.device)
+            if cache is not None:
+                layout = replace(layout, distance=cache.distances(layout.unpack(positions)))
+            ids = None if input_ids is None else layout.pack(input_ids)
+            types = pack_ids(token_type_ids, layout, "token_type_ids", inputs.device)
+            self.embeddings.check(ids, types, positions, layout, self.ids_name)
+            x = self.embed(ids, types, positions, vectors, packed_extras)  # N C
         context = Context(
             layout,
             cache=past_key_values,
@@ -323,6 +342,12 @@ class Body(nn.Module):
             raise InputError(f"inputs_embeds have {inputs.shape[-1]} columns, not {width}")
         return inputs
 
+    def refuse_tokens(self, **inputs: Tensor | None) -> None:
+        """Refuse what only tokens have, in a body that reads features."""
+        for name, value in inputs.items():
+            if value is not None:
+                raise InputError(f"{type(self).__name__} reads {self.feature_inputs[0]}: leave {name} out")
+
     def report_padding(self, ids: Tensor) -> None:
         """Warn, once for a model, if tokens of padding are at an end of ids without a mask: they are read as words."""
         config = self.config
@@ -354,7 +379,7 @@ class Body(nn.Module):
         if head_mask is None:
             return None
         layers = self.layer_count
-        check_tensor(head_mask, "head_mask", device=self.embeddings.word_embeddings.weight.device)
+        check_tensor(head_mask, "head_mask", device=self.device)
         if head_mask.dim() == 1:
             head_mask = head_mask[None, None, :, None, None].expand(layers, -1, -1, -1, -1)
         elif head_mask.dim() == 2:

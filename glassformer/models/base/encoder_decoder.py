@@ -21,7 +21,11 @@ class Encoder(Body):
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.embeddings.word_embeddings.weight.dtype
+        return next(self.embeddings.parameters()).dtype
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.embeddings.parameters()).device
 
 
 class Decoder(Encoder):

@@ -100,6 +100,14 @@ class BaseModelOutputWithPastAndCrossAttentions(ModelOutput):
 
 
 @output
+class BaseModelOutputWithPooling(ModelOutput):
+    last_hidden_state: Tensor | None = None
+    pooler_output: Tensor | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
 class BaseModelOutputWithPoolingAndCrossAttentions(ModelOutput):
     last_hidden_state: Tensor | None = None
     pooler_output: Tensor | None = None
@@ -203,6 +211,23 @@ class SequenceClassifierOutputWithPast(ModelOutput):
     past_key_values: tuple[Tensors, ...] | None = None
     hidden_states: Tensors | None = None
     attentions: Tensors | None = None
+
+
+@output
+class ImageClassifierOutput(MaskedLMOutput):
+    pass
+
+
+@output
+class MaskedImageModelingOutput(ModelOutput):
+    loss: Tensor | None = None
+    reconstruction: Tensor | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+    @property
+    def logits(self) -> Tensor | None:
+        return self.reconstruction
 
 
 @output
