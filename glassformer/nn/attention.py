@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import ConfigError, InputError
+from .attention_patterns import Pattern, is_sparse
+from .attention_weights import (
+    AttentionInputs,
+    ScoreBias,
+    add_biases,
+    explicit_attention_weights,
+    future_mask,
+    run_heads,
+    select_heads,
+    slice_bias,
+    unpack_weights,
+)
 from .cache import AttentionCache
 from .context import Context, ContextModule
 from .dropout import Dropout, drop
-from .layout import Layout, Run, is_faster_padded, paired_runs
+from .layout import Layout, is_faster_padded, paired_runs
 from .linear import Linear
 from .scoped_hooks import observe_attention, open_scopes
+from .sparse_attention import attend_sparsely, sparse_attention_weights
 from .tensor_inputs import check_ids
-
-ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
 
 
 def attend(
@@ -35,8 +42,9 @@ def attend(
     head_mask: Tensor | None = None,
     dropout: float = 0.0,
     want_weights: bool = False,
+    pattern: Pattern | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Let every query attend to the keys of its own sequence.
+    """Let every query attend to the keys of its own sequence, or to those that a `pattern` lets it see.
 
     `q` holds the rows (N H D) of `layout`; `k` and `v` hold those of `source` (M H D; the same layout when None),
     or are laid out already (B H S D), as a cache keeps them. Returns N H D, and the weights (B H T S, zero where
@@ -45,13 +53,21 @@ def attend(
     does the work unless the weights are requested, heads are masked or scores are computed.
     """
     source = source or layout
+    if pattern is not None and is_sparse(pattern, layout):
+        if source is not layout or k.dim() == 4 or bias is not None or score_bias is not None:
+            raise InputError("sparse attention is self-attention without a cache, a bias or scores of distances")
+        y = attend_sparsely(q, k, v, layout, pattern, scale=scale, head_mask=head_mask, dropout=dropout)
+        if not want_weights:
+            return y, None
+        weights = sparse_attention_weights(q, k, layout, pattern, scale)
+        return y, weights if head_mask is None else weights * head_mask
     explicit = want_weights or head_mask is not None or score_bias is not None
 
     def block(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor | None]:
         if explicit or (dropout and q.is_cpu):  # the CPU kernels have no dropout
             return attend_explicitly(q, k, v, mask, causal, scale, score_bias, head_mask, dropout)
         if causal and mask is not None:  # the kernel takes one or the other
-            mask, causal = mask + future_mask(*mask.shape[-2:], mask), False
+            mask, causal = mask + future_mask(mask.shape[-1], mask), False
         fused = F.scaled_dot_product_attention
         return fused(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale), None
 
@@ -76,35 +92,6 @@ def attend(
     return y, unpack_weights(weights_of_runs, layout, source) if want_weights else None
 
 
-def add_biases(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """Their sum; never -inf, so that a query that sees nothing has finite weights too."""
-    if mask is None or bias is None:
-        return bias if mask is None else mask
-    return (mask + bias).clamp(min=torch.finfo(mask.dtype).min)
-
-
-def select_heads(bias: Tensor | None, heads: Sequence[int] | None) -> Tensor | None:
-    """The part of a bias (broadcast to B H T S) that belongs to some heads; None is all of them."""
-    if bias is None or heads is None or bias.dim() < 3 or bias.shape[-3] == 1:
-        return bias
-    return bias[..., heads, :, :]
-
-
-def slice_bias(bias: Tensor | None, q_run: Run, k_run: Run) -> Tensor | None:
-    """The part of a bias (broadcast to B H T S) that belongs to the queries and keys of one run."""
-    if bias is None:
-        return None
-    rows = slice(q_run.column, q_run.column + q_run.length) if bias.shape[-2] > 1 else slice(None)
-    columns = slice(k_run.column, k_run.column + k_run.length) if bias.shape[-1] > 1 else slice(None)
-    part = bias[..., rows, columns]
-    return part[list(q_run.members)] if part.dim() == 4 and len(part) > 1 else part
-
-
-def future_mask(queries: int, keys: int, like: Tensor) -> Tensor:
-    """The additive causal mask: T S."""
-    return torch.full((queries, keys), torch.finfo(like.dtype).min, dtype=like.dtype, device=like.device).triu(1)
-
-
 def attend_explicitly(
     q: Tensor,
     k: Tensor,
@@ -121,94 +108,6 @@ def attend_explicitly(
     weights = drop(weights, dropout) if dropout else weights
     weights = weights if head_mask is None else weights * head_mask
     return weights @ v, weights  # B H T D
-
-
-def explicit_attention_weights(
-    q: Tensor,
-    k: Tensor,
-    mask: Tensor | None = None,
-    causal: bool = False,
-    scale: float | None = None,
-    score_bias: ScoreBias | None = None,
-) -> Tensor:
-    """softmax(q kᵀ / sqrt(D))"""
-    scores = q @ k.transpose(-1, -2)  # B H T S
-    if score_bias is not None:
-        scores = scores + score_bias(q, k)
-    scores = scores / math.sqrt(q.shape[-1]) if scale is None else scores * scale
-    if causal:
-        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-        scores = scores.masked_fill(future, torch.finfo(scores.dtype).min)
-    if mask is not None:
-        scores = scores + mask
-    return scores.softmax(-1)
-
-
-def run_heads(x: Tensor, run: Run) -> Tensor:
-    """The rows of one run as a dense block: N H D -> count H length D, without a copy."""
-    rows = x[run.start : run.start + run.count * run.length]
-    return rows.view(run.count, run.length, *x.shape[1:]).transpose(1, 2)
-
-
-def unpack_weights(weights_of_runs: list[tuple[Run, Run, Tensor]], layout: Layout, source: Layout) -> Tensor:
-    """Gather the weights of all runs into B H T S."""
-    first = weights_of_runs[0][2]
-    if len(weights_of_runs) == 1 and layout.index is None and source.index is None:
-        return first
-    unpacked = first.new_zeros(layout.batch, first.shape[1], layout.length, source.length)
-    for q_run, k_run, weights in weights_of_runs:
-        rows = slice(q_run.column, q_run.column + q_run.length)
-        columns = slice(k_run.column, k_run.column + k_run.length)
-        unpacked[list(q_run.members), :, rows, columns] = weights
-    return unpacked
-
-
-class AttentionInputs(NamedTuple):
-    """The inputs of one attention, for an observer."""
-
-    q: Tensor  # N H D
-    k: Tensor  # M H D, or B H S D with a past
-    v: Tensor
-    layout: Layout
-    source: Layout
-    scale: float | None
-    bias: Tensor | None
-    score_bias: ScoreBias | None
-    head_mask: Tensor | None
-
-    def weights(self, heads: Sequence[int]) -> Tensor:
-        """The weights of some heads, B H T S, as `attend` computes them, before dropout; other heads are not computed.
-
-        With a `score_bias` all heads are computed, because it may differ from head to head.
-        """
-        q, k, bias, mask = self.q, self.k, self.bias, self.head_mask
-        if self.score_bias is None:
-            q, k, bias = q[:, heads], k[:, heads], select_heads(bias, heads)  # q and k have their heads in dimension 1
-        weights = attention_weights(q, k, self.layout, self.source, self.scale, bias, self.score_bias)
-        weights = weights if self.score_bias is None else weights[:, heads]
-        return weights if mask is None else weights * (mask if mask.shape[1] == 1 else mask[:, heads])
-
-
-def attention_weights(
-    q: Tensor,
-    k: Tensor,
-    layout: Layout,
-    source: Layout,
-    scale: float | None,
-    bias: Tensor | None,
-    score_bias: ScoreBias | None,
-) -> Tensor:
-    """The weights of `attend` alone."""
-    if source.mask is not None or k.dim() == 4:
-        k = k if k.dim() == 4 else source.heads(k)
-        return explicit_attention_weights(layout.heads(q), k, add_biases(source.mask, bias), False, scale, score_bias)
-    causal = layout.causal and source is layout
-    weights_of_runs = []
-    for q_run, k_run in paired_runs(layout, source):
-        part, heads = slice_bias(bias, q_run, k_run), (run_heads(q, q_run), run_heads(k, k_run))
-        weights = explicit_attention_weights(*heads, part, causal, scale, score_bias)
-        weights_of_runs.append((q_run, k_run, weights))
-    return unpack_weights(weights_of_runs, layout, source)
 
 
 def head_size(hidden_size: int, num_attention_heads: int) -> int:
@@ -276,12 +175,11 @@ class SelfAttention(ContextModule):
             kv_layout = source.layout
             q = self.split_heads(self.query(x))  # N H D
             k, v = self.source_keys_and_values(source.rows, kv_layout, context.cache)
-        bias = select_heads(context.bias, self.heads)
+        bias, pattern = select_heads(context.bias, self.heads), self.pattern(context)
         if open_scopes.get():
             head_mask = context.head_mask
-            observe_attention(
-                self, AttentionInputs(q, k, v, layout, kv_layout, self.scale, bias, score_bias, head_mask)
-            )
+            seen = AttentionInputs(q, k, v, layout, kv_layout, self.scale, bias, score_bias, head_mask, pattern)
+            observe_attention(self, seen)
         y, context.weights = attend(
             q,
             k,
@@ -294,6 +192,7 @@ class SelfAttention(ContextModule):
             head_mask=context.head_mask,
             dropout=self.dropout.p if self.training else 0.0,
             want_weights=context.output_attentions,
+            pattern=pattern,
         )
         if context.use_cache:
             context.keys_and_values = (k, v) if k.dim() == 4 else (kv_layout.heads(k), kv_layout.heads(v))
@@ -302,6 +201,10 @@ class SelfAttention(ContextModule):
     def score_bias(self, context: Context) -> ScoreBias | None:
         """What scores have besides the products of queries and keys, where the architecture adds something."""
         return None if self.position_embedding_type == "absolute" else self.relative_score_bias(context.layout)
+
+    def pattern(self, context: Context) -> Pattern | None:
+        """Which keys a query sees, where the architecture lets it see some of them only."""
+        return None
 
     def split_heads(self, x: Tensor) -> Tensor:
         """... C -> N H D"""

@@ -21,8 +21,10 @@ class Dropout(nn.Dropout):
         return drop(x, self.p) if self.training else x
 
 
-def drop(x: Tensor, p: float) -> Tensor:
+def drop(x: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
     """Set a fraction `p` of all values to zero, and scale the others so that the mean stays the same.
+
+    A `generator` makes the random numbers in place of that of the device.
 
     >>> drop(torch.ones(2, 3), 0.0)
     tensor([[1., 1., 1.],
@@ -30,7 +32,10 @@ def drop(x: Tensor, p: float) -> Tensor:
     """
     dropped = round(p * STEPS)
     if dropped in (0, STEPS) or not x.is_cpu:
-        return F.dropout(x, p)
-    random = torch.empty(-(-x.numel() // VALUES_PER_NUMBER), dtype=torch.int64).random_(-(1 << 63), None)
+        if generator is None or dropped in (0, STEPS):
+            return F.dropout(x, p)
+        return x * (torch.rand(x.shape, generator=generator, device=x.device) >= p) / (1 - p)
+    count = -(-x.numel() // VALUES_PER_NUMBER)
+    random = torch.empty(count, dtype=torch.int64).random_(-(1 << 63), None, generator=generator)
     kept = (random.view(torch.int16)[: x.numel()] >= dropped - STEPS // 2).view(x.shape)
     return (x * kept).mul_(STEPS / (STEPS - dropped))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import glassformer
-from glassformer.nn import attention as attention_module
+from glassformer.nn import attention_weights as attention_module
 
 from ..models.architectures import Architecture, tiny_bert, tiny_gpt2, tokens
 from .assertions import assert_close
