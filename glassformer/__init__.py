@@ -60,7 +60,8 @@ _HOMES = {  # the classes of the registry come on top
         ElectraForPreTrainingOutput MaskedLMOutput
         CausalLMOutputWithCrossAttentions NextSentencePredictorOutput SequenceClassifierOutput
         SequenceClassifierOutputWithPast MultipleChoiceModelOutput TokenClassifierOutput
-        QuestionAnsweringModelOutput Seq2SeqLMOutput""",
+        QuestionAnsweringModelOutput Seq2SeqLMOutput Seq2SeqModelOutput
+        Seq2SeqSequenceClassifierOutput Seq2SeqQuestionAnsweringModelOutput""",
     "models.bert": "BertPreTrainedModel BertEmbeddings BertPooler",
     "models.bert_layers": """BertEncoder BertLayer BertAttention BertSelfAttention BertSelfOutput BertIntermediate
         BertOutput""",

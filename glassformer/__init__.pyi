@@ -89,6 +89,9 @@ from .models.base.outputs import MultipleChoiceModelOutput as MultipleChoiceMode
 from .models.base.outputs import NextSentencePredictorOutput as NextSentencePredictorOutput
 from .models.base.outputs import QuestionAnsweringModelOutput as QuestionAnsweringModelOutput
 from .models.base.outputs import Seq2SeqLMOutput as Seq2SeqLMOutput
+from .models.base.outputs import Seq2SeqModelOutput as Seq2SeqModelOutput
+from .models.base.outputs import Seq2SeqQuestionAnsweringModelOutput as Seq2SeqQuestionAnsweringModelOutput
+from .models.base.outputs import Seq2SeqSequenceClassifierOutput as Seq2SeqSequenceClassifierOutput
 from .models.base.outputs import SequenceClassifierOutput as SequenceClassifierOutput
 from .models.base.outputs import SequenceClassifierOutputWithPast as SequenceClassifierOutputWithPast
 from .models.base.outputs import TokenClassifierOutput as TokenClassifierOutput
@@ -212,8 +215,11 @@ from .models.roberta_heads import RobertaForTokenClassification as RobertaForTok
 from .models.roberta_heads import RobertaLMHead as RobertaLMHead
 from .models.t5 import T5Config as T5Config
 from .models.t5 import T5EncoderModel as T5EncoderModel
-from .models.t5 import T5ForConditionalGeneration as T5ForConditionalGeneration
 from .models.t5 import T5Model as T5Model
+from .models.t5_heads import T5ForConditionalGeneration as T5ForConditionalGeneration
+from .models.t5_heads import T5ForQuestionAnswering as T5ForQuestionAnswering
+from .models.t5_heads import T5ForSequenceClassification as T5ForSequenceClassification
+from .models.t5_heads import T5ForTokenClassification as T5ForTokenClassification
 from .models.transformer import TransformerConfig as TransformerConfig
 from .models.transformer import TransformerForSeq2SeqLM as TransformerForSeq2SeqLM
 from .models.transformer_layers import DecoderLayer as DecoderLayer

@@ -22,10 +22,10 @@ HEADS = (
     "next-sentence",
     "masked-lm",
     "replaced-tokens",  # the discriminator's
+    "seq2seq-lm",
     "pre-training",
     "causal-lm",
     "double-heads",  # the next word, and one of several texts
-    "seq2seq-lm",
     "encoder",  # that of an encoder-decoder, alone
     "image-classification",
     "masked-image-modeling",
@@ -267,7 +267,11 @@ ARCHITECTURES = {
             classes={
                 BODY: "t5.T5Model",
                 "encoder": "t5.T5EncoderModel",
-                "seq2seq-lm": "t5.T5ForConditionalGeneration",
+                "seq2seq-lm": "t5_heads.T5ForConditionalGeneration",
+                "pre-training": "t5_heads.T5ForConditionalGeneration",
+                "sequence-classification": "t5_heads.T5ForSequenceClassification",
+                "token-classification": "t5_heads.T5ForTokenClassification",
+                "question-answering": "t5_heads.T5ForQuestionAnswering",
             },
             tokenizer="T5Tokenizer",
         ),

@@ -8,7 +8,7 @@ feed-forward and has an output layer of its own.
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import torch
@@ -31,11 +31,10 @@ from .base.outputs import (
     BaseModelOutput,
     BaseModelOutputWithPastAndCrossAttentions,
     ModelOutput,
-    Seq2SeqLMOutput,
     Seq2SeqModelOutput,
 )
 from .base.pretrained_model import PreTrainedModel
-from .base.seq2seq import EncoderDecoderBody, Seq2SeqModel
+from .base.seq2seq import EncoderDecoderBody
 from .base.signature import OUTPUTS, takes
 
 CONFIG = {
@@ -75,7 +74,7 @@ def stack_rows(part: str, last: int) -> list[Row]:
 
 
 WEIGHTS = KeyMap(
-    prefix="t5.",
+    prefix="transformer.",
     body=("shared", "encoder", "decoder"),
     rows=(
         Row(
@@ -90,6 +89,9 @@ WEIGHTS = KeyMap(
     # A bias of cross-attention, which the first files have and nothing ever read.
     leftovers=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
 )
+
+# For models without a decoder, which leave that of a file out.
+ENCODER_WEIGHTS = replace(WEIGHTS, leftovers=(*WEIGHTS.leftovers, r"decoder\..*"))
 
 
 def check_feed_forward(name: str, value: Any) -> str:
@@ -157,7 +159,7 @@ class T5PreTrainedModel(PreTrainedModel):
     """What every T5 has: its configuration, its table of weights and how weights are initialised."""
 
     config_class = T5Config
-    base_model_prefix = "t5"
+    base_model_prefix = "transformer"
     keymap = WEIGHTS
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -167,6 +169,8 @@ class T5PreTrainedModel(PreTrainedModel):
             module.weight.data.fill_(factor)
         elif isinstance(module, nn.Linear):  # of those inside an attention or a layer, the next cases are the last word
             module.weight.data.normal_(0.0, factor * (1.0 if module.out_features == config.vocab_size else width**-0.5))
+            if module.bias is not None:  # of a head
+                module.bias.data.zero_()
         elif isinstance(module, T5Attention):
             for name, deviation in (("query", (width * size) ** -0.5), ("key", width**-0.5), ("value", width**-0.5)):
                 getattr(module.self, name).weight.data.normal_(0.0, factor * deviation)
@@ -370,56 +374,20 @@ class T5Model(EncoderDecoderBody, T5PreTrainedModel):
         return self.as_seq2seq_output(Seq2SeqModelOutput, body, return_dict, **states, **encoded)
 
 
-class T5ForConditionalGeneration(Seq2SeqModel, T5PreTrainedModel):
-    """Reads a text and writes another.
-
-    >>> config = T5Config(vocab_size=50, hidden_size=16, head_width=8, intermediate_size=24, num_attention_heads=2)
-    >>> model = T5ForConditionalGeneration(config).eval()
-    >>> model(torch.tensor([[5, 6, 1]]), labels=torch.tensor([[8, 1]])).logits.shape
-    torch.Size([1, 2, 50])
-    """
-
-    scorer = "lm_head"
-
-    def __init__(self, config: T5Config):
-        super().__init__(config)
-        self.encoder = T5Encoder(self.config)
-        self.decoder = T5Decoder(self.config)
-        self.lm_head = Linear(config.hidden_size, config.vocab_size, bias=False)
-        self.post_init()
-
-    def word_logits(self, rows: Tensor) -> Tensor:
-        """N C -> N V; tied word vectors score rows that are divided by sqrt(C)."""
-        if self.config.scales_rows:
-            rows = rows * self.config.hidden_size**-0.5
-        return self.lm_head(rows)
-
-    @takes(*READ, "labels", "use_cache", *OUTPUTS)
-    def forward(
-        self,
-        inputs: dict[str, Any],
-        attention_mask: Tensor | None = None,
-        encoder_outputs: BaseModelOutput | tuple | None = None,
-        labels: Tensor | None = None,
-        return_dict: bool | None = None,
-    ) -> Seq2SeqLMOutput | tuple:
-        """Score the words after each of `decoder_input_ids` (B T), given the source `input_ids` (B S).
-
-        With `labels`, the target, the decoder reads them shifted by one, and their mean loss is returned.
-        """
-        source, target, recorded = sort_inputs(inputs)
-        return self.read_and_write(source, attention_mask, target, encoder_outputs, labels, recorded, return_dict)
-
-
 class T5EncoderModel(T5PreTrainedModel):
     """The encoder alone: tokens in, contextual vectors out."""
 
     is_body = True
+    keymap = ENCODER_WEIGHTS
 
     def __init__(self, config: T5Config):
         super().__init__(config)
         self.encoder = T5Encoder(self.config)
         self.post_init()
+
+    @property
+    def embeddings(self) -> nn.Module:
+        return self.encoder.embeddings
 
     def encode(self, **inputs: Any) -> Any:
         return self.encoder.encode(**inputs)

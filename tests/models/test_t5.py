@@ -6,13 +6,26 @@ import pytest
 import torch
 
 import glassformer
-from glassformer import T5Config, T5EncoderModel, T5ForConditionalGeneration, T5Model
+from glassformer import (
+    InputError,
+    LoraConfig,
+    T5Config,
+    T5EncoderModel,
+    T5ForConditionalGeneration,
+    T5ForQuestionAnswering,
+    T5ForSequenceClassification,
+    T5ForTokenClassification,
+    T5Model,
+    add_lora,
+    merge_lora,
+)
 from glassformer.models.t5 import distance_buckets
 
 from .architectures import tokens
 from .encoder_decoders import T5, tiny_t5
 
-CLASSES = [T5ForConditionalGeneration, T5Model, T5EncoderModel]
+ENCODERS = [T5EncoderModel, T5ForTokenClassification]
+CLASSES = [T5ForConditionalGeneration, T5Model, *ENCODERS, T5ForSequenceClassification, T5ForQuestionAnswering]
 
 
 @pytest.fixture(params=list(T5.variants))
@@ -26,7 +39,9 @@ def batch():
     torch.manual_seed(1)
     mask = torch.ones(2, 30).long()
     mask[1, 14:] = 0
-    return {"input_ids": tokens(2, 30) * mask, "attention_mask": mask}
+    ids = tokens(2, 30).clamp(min=3)
+    ids[0, 29] = ids[1, 13] = ids[0, 5] = ids[1, 3] = 2  # the ends of two texts each
+    return {"input_ids": ids * mask, "attention_mask": mask}
 
 
 @pytest.fixture
@@ -41,13 +56,29 @@ def exact_norm(monkeypatch):
     return __import__("transformers")
 
 
+POSITIONS = ("start_positions", "end_positions")
+
+
+def close(a, b):
+    torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+
+
 def inputs_for(kind, batch):
     target = tokens(2, 6)
-    if kind is T5EncoderModel:
-        return batch
-    if kind is T5Model:
-        return {**batch, "decoder_input_ids": target}
-    return {**batch, "labels": target.masked_fill(torch.tensor([[0] * 6, [0, 0, 0, 1, 1, 1]]).bool(), -100)}
+    hidden = batch["attention_mask"] == 0
+    return (
+        batch
+        | {
+            T5EncoderModel: {},
+            T5Model: {"decoder_input_ids": target},
+            T5ForConditionalGeneration: {
+                "labels": target.masked_fill(torch.tensor([[0] * 6, [0, 0, 0, 1, 1, 1]]).bool(), -100)
+            },
+            T5ForSequenceClassification: {"labels": torch.tensor([1, 0])},
+            T5ForTokenClassification: {"labels": (batch["input_ids"] % 2).masked_fill(hidden, -100)},
+            T5ForQuestionAnswering: {"start_positions": torch.tensor([3, 2]), "end_positions": torch.tensor([4, 99])},
+        }[kind]
+    )
 
 
 @torch.no_grad()
@@ -61,18 +92,24 @@ def test_equals_transformers(config, kind, batch, exact_norm, tmp_path):
     assert not info["missing_keys"] and not info["unexpected_keys"]
     reference.eval()
     given = inputs_for(kind, batch)
-    ours, theirs = model(**given, output_hidden_states=True), reference(**given, output_hidden_states=True)
-    assert list(ours) == list(theirs)
-    seen = batch["attention_mask"].bool()
-    states = "hidden_states" if kind is T5EncoderModel else "encoder_hidden_states"
-    for a, b in zip(ours[states], theirs[states], strict=True):
-        torch.testing.assert_close(a[seen], b[seen], rtol=1e-10, atol=1e-10)
-    if kind is T5ForConditionalGeneration:
-        torch.testing.assert_close(ours.loss, theirs.loss.double(), rtol=1e-6, atol=1e-6)
-        said = given["labels"] >= 0
-        torch.testing.assert_close(ours.logits[said], theirs.logits[said], rtol=1e-10, atol=1e-10)
-    if kind is T5Model:
-        torch.testing.assert_close(ours.last_hidden_state, theirs.last_hidden_state, rtol=1e-10, atol=1e-10)
+    unlabelled = {name: value for name, value in given.items() if name not in ("labels", *POSITIONS)}
+    for inputs in (given, unlabelled) if kind is not T5ForConditionalGeneration else (given,):
+        ours, theirs = model(**inputs, output_hidden_states=True), reference(**inputs, output_hidden_states=True)
+        assert list(ours) == list(theirs)
+        seen = batch["attention_mask"].bool()
+        states = "hidden_states" if kind in ENCODERS else "encoder_hidden_states"
+        for a, b in zip(ours[states], theirs[states], strict=True):
+            close(a[seen], b[seen])
+        for name in {"logits", "start_logits", "end_logits", "last_hidden_state"} & set(ours):
+            a, b = ours[name], theirs[name]
+            if kind is T5ForConditionalGeneration:
+                said = given["labels"] >= 0
+                a, b = a[said], b[said]
+            elif a.shape[:2] == seen.shape:
+                a, b = a[seen], b[seen]
+            close(a, b)
+        if "loss" in ours:  # the reference sums some losses in float32
+            torch.testing.assert_close(ours.loss, theirs.loss.double(), rtol=1e-6, atol=1e-6)
 
 
 @torch.no_grad()
@@ -84,13 +121,18 @@ def test_reads_files_of_transformers(config, kind, batch, tmp_path):
     model = kind.from_pretrained(tmp_path)
     assert not model.load_report.initialised and not model.load_report.unused
     given = inputs_for(kind, batch)
-    key = {T5ForConditionalGeneration: "loss", T5Model: "last_hidden_state", T5EncoderModel: "last_hidden_state"}[kind]
+    key = "last_hidden_state" if kind in (T5EncoderModel, T5Model) else "loss"
     ours, theirs = model(**given)[key], reference(**given)[key]
-    seen = batch["attention_mask"].bool() if kind is T5EncoderModel else torch.ones(ours.shape[:2]).bool()
-    torch.testing.assert_close(
-        ours[seen] if ours.dim() else ours, theirs[seen] if ours.dim() else theirs, rtol=1e-5, atol=1e-5
-    )
-    if kind is not T5EncoderModel:
+    seen = batch["attention_mask"].bool() if kind is T5EncoderModel else ...
+    torch.testing.assert_close(ours[seen], theirs[seen], rtol=1e-5, atol=1e-5)
+    again = {
+        T5ForSequenceClassification: glassformer.AutoModelForSequenceClassification,
+        T5ForTokenClassification: glassformer.AutoModelForTokenClassification,
+        T5ForQuestionAnswering: glassformer.AutoModelForQuestionAnswering,
+        T5ForConditionalGeneration: glassformer.AutoModelForPreTraining,
+    }.get(kind, kind)
+    assert type(again.from_pretrained(tmp_path)) is kind
+    if kind not in ENCODERS:
         assert type(glassformer.AutoModel.from_pretrained(tmp_path)) is T5Model
 
 
@@ -103,7 +145,14 @@ def test_writes_what_transformers_writes(batch, settings, tmp_path):
     model.save_pretrained(tmp_path)
     reference = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path).eval()
     wanted = reference.generate(**batch, max_new_tokens=20, **settings)
-    assert model.generate(**batch, max_new_tokens=20, **settings).tolist() == wanted.tolist()
+    written = model.generate(**batch, max_new_tokens=20, **settings)
+    # Its beams fill what is behind the end with ends, where the padding's id is 0.
+    assert [until_end(row) for row in written.tolist()] == [until_end(row) for row in wanted.tolist()]
+    assert len({len(until_end(row)) for row in written.tolist()}) == 2
+
+
+def until_end(ids):
+    return ids[: ids.index(2)] if 2 in ids else ids
 
 
 @pytest.mark.parametrize("both_ways", [True, False])
@@ -119,3 +168,51 @@ def test_the_feed_forward_is_named_by_its_activation():
     assert (tiny_t5(feed_forward_proj="gated-gelu").hidden_act, tiny_t5().hidden_act) == ("gelu_new", "relu")
     with pytest.raises(glassformer.ConfigError, match="an activation, or gated-ACTIVATION"):
         tiny_t5(feed_forward_proj="gated-reluu")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", CLASSES[3:])
+def test_heads_do_not_see_padding_on_either_side(config, kind, batch):
+    model = kind(config).double().eval()
+    name = "start_logits" if kind is T5ForQuestionAnswering else "logits"
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    together = model(**batch)[name]
+    left = model(ids.roll(16, 1)[1:], attention_mask=mask.roll(16, 1)[1:])[name][0]
+    alone = model(ids[1:, :14])[name][0]
+    if kind is not T5ForSequenceClassification:
+        together, left = together[:, :14], left[16:]
+    close(together[1], alone)
+    close(left, alone)
+
+
+def test_a_text_without_an_end_cannot_be_classified(batch):
+    model = T5ForSequenceClassification(tiny_t5()).eval()
+    with pytest.raises(InputError, match=r"text 1 has no end: the token 2 \(eos_token_id\) is not in its input_ids"):
+        model(torch.tensor([[5, 2], [5, 6]]))
+    with pytest.raises(InputError, match=r"as long as input_ids, .* got \[1, 3\] and \[1, 2\]"):
+        model(torch.tensor([[5, 2]]), decoder_input_ids=torch.tensor([[5, 6, 2]]))
+    with pytest.raises(InputError, match="give input_ids, which the decoder reads too"):
+        T5ForQuestionAnswering(tiny_t5()).eval()(inputs_embeds=torch.zeros(1, 2, 32))
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_heads_are_pruned_and_adapted(config, kind, batch, tmp_path):
+    model, given = kind(config).double().eval(), inputs_for(kind, batch)
+    value = next(name for name in ("logits", "start_logits", "last_hidden_state") if name in model(**given))
+    count = len(model.layers)
+    model.prune_heads({0: [1], count - 1: [0, 2]})
+    model.save_pretrained(tmp_path)
+    wanted = model(**given)[value]
+    close(kind.from_pretrained(tmp_path, dtype=torch.float64).eval()(**given)[value], wanted)
+    add_lora(model, LoraConfig(target_modules=["query", "value"]))
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            weight.data.normal_()
+    adapted = model.eval()(**given)[value]
+    assert not torch.allclose(adapted, wanted)
+    merge_lora(model)
+    torch.testing.assert_close(model.eval()(**given)[value], adapted, rtol=1e-8, atol=1e-8)
+    model = kind.from_pretrained(tmp_path).train()
+    model.gradient_checkpointing_enable()
+    model(**given)[value].sum().backward()
+    assert all(layer.attention.self.query.weight.grad is not None for layer in model.layers)

@@ -11,6 +11,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers.models.deberta import modeling_deberta
+from transformers.models.t5 import modeling_t5
 
 
 def flatten(name, value):
@@ -44,7 +45,15 @@ def layer_norm(self, x):
     return torch.nn.functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.variance_epsilon)
 
 
-modeling_deberta.DebertaLayerNorm.forward = layer_norm  # its own computes in float32, whatever the weights are
+def rms_norm(self, x):
+    return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+
+
+# Their own compute in float32, whatever the weights are; so does T5 in its softmax, where it calls `scores.float()`.
+modeling_deberta.DebertaLayerNorm.forward = layer_norm
+modeling_t5.T5LayerNorm.forward = rms_norm
+to_float32 = torch.Tensor.float
+torch.Tensor.float = lambda x: x if x.dtype == torch.float64 else to_float32(x)
 root = Path(sys.argv[1])
 for case in json.loads((root / "cases.json").read_text()):
     run(case, root / case["name"])

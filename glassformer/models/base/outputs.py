@@ -195,6 +195,25 @@ class Seq2SeqModelOutput(ModelOutput):
 
 
 @output
+class Seq2SeqSequenceClassifierOutput(Seq2SeqLMOutput):
+    pass
+
+
+@output
+class Seq2SeqQuestionAnsweringModelOutput(ModelOutput):
+    loss: Tensor | None = None
+    start_logits: Tensor | None = None
+    end_logits: Tensor | None = None
+    past_key_values: tuple[Tensors, ...] | None = None
+    decoder_hidden_states: Tensors | None = None
+    decoder_attentions: Tensors | None = None
+    cross_attentions: Tensors | None = None
+    encoder_last_hidden_state: Tensor | None = None
+    encoder_hidden_states: Tensors | None = None
+    encoder_attentions: Tensors | None = None
+
+
+@output
 class NextSentencePredictorOutput(MaskedLMOutput):
     pass
 
