@@ -71,6 +71,7 @@ from .models.auto import AutoModelForQuestionAnswering as AutoModelForQuestionAn
 from .models.auto import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from .models.auto import AutoModelForSequenceClassification as AutoModelForSequenceClassification
 from .models.auto import AutoModelForTokenClassification as AutoModelForTokenClassification
+from .models.base.linear_attention import to_performer as to_performer
 from .models.base.outputs import AlbertForPreTrainingOutput as AlbertForPreTrainingOutput
 from .models.base.outputs import BaseModelOutput as BaseModelOutput
 from .models.base.outputs import BaseModelOutputWithPastAndCrossAttentions as BaseModelOutputWithPastAndCrossAttentions

@@ -117,6 +117,10 @@ def plan_load(model: nn.Module, weights: Weights, keymap: KeyMap, *, prefixed: b
     return plan
 
 
+def is_learned(tensor: Tensor) -> bool:
+    return isinstance(tensor, nn.Parameter)
+
+
 def fault_of(name: str, parameter: Tensor, weights: Weights, sources: dict[str, Source]) -> str | None:
     if name not in sources:
         return "missing"
@@ -204,9 +208,15 @@ def load_weights(
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in tolerate)
 
     plan = plan_load(model, weights, keymap, prefixed=prefixed, tied=tied)
+    drawn = [part for part, names in plan.absent_parts.items() if not any(is_learned(plan.wanted[n]) for n in names)]
     report = LoadReport(
-        list(plan.absent_parts), unused=plan.unused, leftovers=plan.leftovers, notes=wrapper_prefix_notes(weights)
+        [part for part in plan.absent_parts if part not in drawn],
+        unused=plan.unused,
+        leftovers=plan.leftovers,
+        notes=wrapper_prefix_notes(weights),
     )
+    if drawn:
+        report.notes.append(f"the files have no {drawn[0]}, nor others of its kind: what is random there is drawn anew")
     forgiven = {"ignore_mismatched_sizes": ignore_mismatched_sizes, "tolerate": tolerate}
     refuse_plan(plan, weights, keymap, refused_faults(plan, keymap, **forgiven))  # type: ignore[arg-type]
     left = {name for names in plan.absent_parts.values() for name in names} | plan.faults.keys()

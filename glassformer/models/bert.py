@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from ..checkpoints.config_fields import activation, boolean, choice, integer, number
 from ..checkpoints.keymap import KeyMap
-from ..checkpoints.pretrained_config import PretrainedConfig
 from ..nn.attention import head_size
 from ..nn.dropout import Dropout
 from ..nn.layout import Layout
 from ..nn.linear import Linear
 from .base.body import Body
 from .base.embeddings import Embeddings, padding_index
+from .base.linear_attention import RANDOM_FEATURES, LinearAttentionConfig
 from .base.outputs import BaseModelOutputWithPoolingAndCrossAttentions, ModelOutput
 from .base.pretrained_model import PreTrainedModel
 from .base.signature import CACHE, OUTPUTS, SOURCE, TEXT, takes
@@ -31,7 +31,7 @@ POSITIONS = ("absolute", "relative_key", "relative_key_query")
 
 
 @dataclass(repr=False, eq=False)
-class BertConfig(PretrainedConfig):
+class BertConfig(LinearAttentionConfig):
     """The shape of a BERT; the defaults are bert-base."""
 
     model_type = "bert"
@@ -55,13 +55,17 @@ class BertConfig(PretrainedConfig):
     classifier_dropout: float | None = number(None, 0, 1, optional=True)
 
     def validate(self) -> None:
+        super().validate()
         head_size(self.hidden_size, self.num_attention_heads)
 
 
 WEIGHTS = KeyMap(
     prefix="bert.",
     body=("embeddings", "encoder", "pooler"),
-    optional=("pooler", r"encoder\.layer\.\d+\.crossattention", r"cls\.predictions", r"cls\.seq_relationship"),
+    optional=(
+        *("pooler", r"encoder\.layer\.\d+\.crossattention", r"cls\.predictions", r"cls\.seq_relationship"),
+        *RANDOM_FEATURES,
+    ),
     old_names=((".gamma", ".weight"), (".beta", ".bias")),
     leftovers=(r"embeddings\.position_ids", r"embeddings\.token_type_ids"),
     overruled=("cls.predictions.bias",),

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ..errors import ConfigError
-from ..nn.attention import SelfAttention, prune_attention
+from ..nn.attention import SelfAttention, head_size, prune_attention
 from ..nn.context import Context, ContextModule
 from ..nn.feedforward import AddNorm, Intermediate, in_chunks
+from ..nn.random_features import RandomFeatures
 from .base.body import LayerStack
+from .base.linear_attention import make_feature_redraw, make_features
 
 if TYPE_CHECKING:
     from .bert import BertConfig
@@ -21,6 +23,7 @@ class BertEncoder(LayerStack):
 
     def __init__(self, config: BertConfig):
         super().__init__([BertLayer(config) for _ in range(config.num_hidden_layers)])
+        self.feature_redraw = make_feature_redraw(config)
 
 
 class BertLayer(ContextModule):
@@ -31,7 +34,8 @@ class BertLayer(ContextModule):
         self.chunk_size_feed_forward = config.chunk_size_feed_forward
         self.seq_len_dim = 1  # for `apply_chunking_to_forward` on B T C
         self.is_decoder, self.add_cross_attention = config.is_decoder, config.add_cross_attention
-        self.attention = BertAttention(config)
+        size = head_size(config.hidden_size, config.num_attention_heads)
+        self.attention = BertAttention(config, features=make_features(config, size))
         if config.add_cross_attention:
             if not config.is_decoder:
                 raise ConfigError("add_cross_attention=True is for decoders: set is_decoder=True too")
@@ -56,9 +60,14 @@ class BertAttention(ContextModule):
 
     is_attention = True
 
-    def __init__(self, config: BertConfig, position_embedding_type: str | None = None):
+    def __init__(
+        self,
+        config: BertConfig,
+        position_embedding_type: str | None = None,
+        features: RandomFeatures | None = None,
+    ):
         super().__init__()
-        self.self = BertSelfAttention(config, position_embedding_type)
+        self.self = BertSelfAttention(config, position_embedding_type, features)
         self.output = BertSelfOutput(config)
         self.pruned_heads: set[int] = set()
 
@@ -70,13 +79,19 @@ class BertAttention(ContextModule):
 
 
 class BertSelfAttention(SelfAttention):
-    def __init__(self, config: BertConfig, position_embedding_type: str | None = None):
+    def __init__(
+        self,
+        config: BertConfig,
+        position_embedding_type: str | None = None,
+        features: RandomFeatures | None = None,
+    ):
         super().__init__(
             config.hidden_size,
             config.num_attention_heads,
             config.attention_probs_dropout_prob,
             position_embedding_type or config.position_embedding_type,
             config.max_position_embeddings,
+            features=features,
         )
         self.is_decoder = config.is_decoder
 

@@ -14,14 +14,15 @@ from torch import Tensor, nn
 
 from ..checkpoints.config_fields import activation, boolean, choice, integer, number, typed
 from ..checkpoints.keymap import KeyMap, Row
-from ..checkpoints.pretrained_config import PretrainedConfig
 from ..nn.activation import ACTIVATIONS
 from ..nn.attention import SelfAttention, head_size, prune_attention
 from ..nn.context import Context, ContextModule
 from ..nn.dropout import Dropout
 from ..nn.feedforward import Intermediate, Project, in_chunks
+from ..nn.random_features import RandomFeatures
 from .base.body import Body, LayerStack
 from .base.embeddings import Embeddings
+from .base.linear_attention import RANDOM_FEATURES, LinearAttentionConfig, make_feature_redraw, make_features
 from .base.outputs import BaseModelOutputWithPastAndCrossAttentions, ModelOutput
 from .base.pretrained_model import PreTrainedModel
 from .base.sequence_summary import SUMMARY_TYPES
@@ -67,13 +68,13 @@ WEIGHTS = KeyMap(
         Row("h.{i}.mlp.c_proj.*", LAYER + "output.dense.*", transpose=True),
         Row("ln_f.*", "encoder.LayerNorm.*"),
     ),
-    optional=(r"encoder\.layer\.\d+\.crossattention",),
+    optional=(r"encoder\.layer\.\d+\.crossattention", *RANDOM_FEATURES),
     leftovers=(r"h\.\d+\.(attn|crossattention)\.(bias|masked_bias)",),
 )
 
 
 @dataclass(repr=False, eq=False)
-class GPT2Config(PretrainedConfig):
+class GPT2Config(LinearAttentionConfig):
     """The shape of a GPT-2; the defaults are the smallest published one. Names of files such as `n_embd` work too."""
 
     model_type = "gpt2"
@@ -108,6 +109,7 @@ class GPT2Config(PretrainedConfig):
     eos_token_id: int | list[int] | None = typed(50256, (int, list))
 
     def validate(self) -> None:
+        super().validate()
         head_size(self.hidden_size, self.num_attention_heads)
 
     def attention_scale(self, layer: int) -> float | None:
@@ -180,6 +182,7 @@ class GPT2Encoder(LayerStack):
     def __init__(self, config: GPT2Config):
         super().__init__([GPT2Layer(config, i) for i in range(config.num_hidden_layers)])
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.feature_redraw = make_feature_redraw(config)
 
     def finish(self, hidden_states: Tensor) -> Tensor:
         return self.LayerNorm(hidden_states)
@@ -191,7 +194,8 @@ class GPT2Layer(ContextModule):
     def __init__(self, config: GPT2Config, index: int):
         super().__init__()
         self.chunk_size_feed_forward = config.chunk_size_feed_forward
-        self.attention = GPT2Attention(config, index)
+        size = head_size(config.hidden_size, config.num_attention_heads)
+        self.attention = GPT2Attention(config, index, make_features(config, size, config.attention_scale(index)))
         if config.add_cross_attention:
             self.crossattention = GPT2Attention(config, index)
         self.intermediate = GPT2Intermediate(config)
@@ -214,7 +218,7 @@ class GPT2Attention(ContextModule):
 
     is_attention = True
 
-    def __init__(self, config: GPT2Config, index: int):
+    def __init__(self, config: GPT2Config, index: int, features: RandomFeatures | None = None):
         super().__init__()
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.self = SelfAttention(
@@ -222,6 +226,7 @@ class GPT2Attention(ContextModule):
             config.num_attention_heads,
             config.attention_probs_dropout_prob,
             scale=config.attention_scale(index),
+            features=features,
         )
         self.output = Project(config.hidden_size, config.hidden_size, config.hidden_dropout_prob)
         self.pruned_heads: set[int] = set()

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ..checkpoints.config_fields import integer, typed
 from ..checkpoints.keymap import KeyMap
 from ..nn.layout import Layout
+from .base.linear_attention import RANDOM_FEATURES
 from .bert import BertConfig, BertEmbeddings, BertModel, BertPreTrainedModel
 
 
@@ -32,7 +33,7 @@ class RobertaConfig(BertConfig):
 WEIGHTS = KeyMap(
     prefix="roberta.",
     body=("embeddings", "encoder", "pooler"),
-    optional=("pooler", r"encoder\.layer\.\d+\.crossattention"),
+    optional=("pooler", r"encoder\.layer\.\d+\.crossattention", *RANDOM_FEATURES),
     old_names=((".gamma", ".weight"), (".beta", ".bias")),
     leftovers=(r"embeddings\.position_ids", r"embeddings\.token_type_ids"),
     overruled=("lm_head.bias",),

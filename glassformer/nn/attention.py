@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,6 +29,9 @@ from .linear import Linear
 from .scoped_hooks import observe_attention, open_scopes
 from .sparse_attention import attend_sparsely, sparse_attention_weights
 from .tensor_inputs import check_ids
+
+if TYPE_CHECKING:
+    from .random_features import RandomFeatures
 
 
 def attend(
@@ -141,8 +146,10 @@ class SelfAttention(ContextModule):
         scale: float | None = None,
         head_width: int | None = None,
         bias: bool = True,
+        features: RandomFeatures | None = None,
     ):
-        """Heads divide the hidden size among them unless `head_width` says how wide each is."""
+        """Heads divide the hidden size among them unless `head_width` says how wide each is. With random `features`
+        the cost of attention grows linearly."""
         super().__init__()
         self.num_attention_heads = num_attention_heads
         self.attention_head_size = head_width or head_size(hidden_size, num_attention_heads)
@@ -152,6 +159,7 @@ class SelfAttention(ContextModule):
         self.value = Linear(hidden_size, self.all_head_size, bias=bias)
         self.dropout = Dropout(dropout)
         self.scale = scale  # None: 1 / sqrt(attention_head_size)
+        self.features = features
         self.position_embedding_type = position_embedding_type
         if position_embedding_type != "absolute":
             self.max_position_embeddings = max_position_embeddings
@@ -170,7 +178,7 @@ class SelfAttention(ContextModule):
                 q = self.split_heads(self.query(x))  # N H D
                 k, v = self.split_heads(self.key(x)), self.split_heads(self.value(x))
             if context.cache is not None:
-                k, v = append_to_cache(context.cache, k, v, layout)  # B H S D
+                k, v = self.behind_past(k, v, context.cache, layout)  # B H S D
         else:
             kv_layout = source.layout
             q = self.split_heads(self.query(x))  # N H D
@@ -178,25 +186,35 @@ class SelfAttention(ContextModule):
         bias, pattern = select_heads(context.bias, self.heads), self.pattern(context)
         if open_scopes.get():
             head_mask = context.head_mask
-            seen = AttentionInputs(q, k, v, layout, kv_layout, self.scale, bias, score_bias, head_mask, pattern)
-            observe_attention(self, seen)
-        y, context.weights = attend(
-            q,
-            k,
-            v,
-            layout,
-            kv_layout,
-            scale=self.scale,
-            bias=bias,
-            score_bias=score_bias,
-            head_mask=context.head_mask,
-            dropout=self.dropout.p if self.training else 0.0,
-            want_weights=context.output_attentions,
-            pattern=pattern,
-        )
+            seen = (q, k, v, layout, kv_layout, self.scale, bias, score_bias, head_mask, pattern, self.features)
+            observe_attention(self, AttentionInputs(*seen))
+        how = {
+            "bias": bias,
+            "head_mask": context.head_mask,
+            "dropout": self.dropout.p if self.training else 0.0,
+            "want_weights": context.output_attentions,
+        }
+        if self.features is None:
+            own = {"scale": self.scale, "score_bias": score_bias, "pattern": pattern}
+            y, context.weights = attend(q, k, v, layout, kv_layout, **own, **how)
+        else:
+            y, context.weights = self.features.attend(q, k, v, layout, kv_layout, **how)
         if context.use_cache:
-            context.keys_and_values = (k, v) if k.dim() == 4 else (kv_layout.heads(k), kv_layout.heads(v))
+            kept = k if k.dim() == 4 or self.features is None else self.features.keys(k)
+            context.keys_and_values = tuple(each if each.dim() == 4 else kv_layout.heads(each) for each in (kept, v))
         return y.reshape(*x.shape[:-1], self.all_head_size)
+
+    def behind_past(self, k: Tensor, v: Tensor, cache: AttentionCache | tuple, layout: Layout) -> tuple[Tensor, Tensor]:
+        """`append_to_cache`; linear attention keeps the features of keys, and returns the keys without a past."""
+        if self.features is None:
+            return append_to_cache(cache, k, v, layout)
+        features, values = append_to_cache(cache, self.features.keys(k), v, layout)
+        return (features, values) if values.dim() == 4 else (k, v)
+
+    @property
+    def key_width(self) -> int:
+        """The last dimension of keys in a cache."""
+        return self.attention_head_size if self.features is None else self.features.key_width
 
     def score_bias(self, context: Context) -> ScoreBias | None:
         """What scores have besides the products of queries and keys, where the architecture adds something."""

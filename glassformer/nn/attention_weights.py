@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,9 @@ from torch import Tensor
 from .attention_patterns import Pattern, is_sparse
 from .layout import Layout, Run, paired_runs
 from .sparse_attention import sparse_attention_weights
+
+if TYPE_CHECKING:
+    from .random_features import RandomFeatures
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
 
@@ -105,6 +108,7 @@ class AttentionInputs(NamedTuple):
     score_bias: ScoreBias | None
     head_mask: Tensor | None
     pattern: Pattern | None = None
+    features: RandomFeatures | None = None  # of linear attention; keys of a past are features then
     replace: Callable[[Tensor, Sequence[int], range], Tensor] | None = None  # the weights of queries computed otherwise
 
     def weights(self, heads: Sequence[int], queries: range | None = None) -> Tensor:
@@ -117,7 +121,9 @@ class AttentionInputs(NamedTuple):
         columns = range(self.layout.length) if queries is None else queries
         if self.score_bias is None:
             q, k, bias = q[:, heads], k[:, heads], select_heads(bias, heads)  # q and k have their heads in dimension 1
-        if pattern is not None and is_sparse(pattern, self.layout):
+        if self.features is not None:
+            weights = self.features.weights(q, k, self.layout, self.source, bias, columns)
+        elif pattern is not None and is_sparse(pattern, self.layout):
             weights = sparse_attention_weights(q, k, self.layout, pattern.of_heads(heads), self.scale, columns)
         else:
             weights = attention_weights(q, k, self.layout, self.source, self.scale, bias, self.score_bias, columns)

@@ -26,8 +26,9 @@ class AttentionCache:
         end = filled + keys.shape[2]
         self.cache.check_capacity(end)
         if self.keys is None:
-            shape = (keys.shape[0], keys.shape[1], self.cache.capacity, keys.shape[3])
-            self.keys, self.values = keys.new_empty(shape), values.new_empty(shape)
+            self.keys, self.values = (
+                x.new_empty(*x.shape[:2], self.cache.capacity, x.shape[3]) for x in (keys, values)
+            )
         self.keys.narrow(2, filled, end - filled).copy_(keys)
         self.values.narrow(2, filled, end - filled).copy_(values)
         return self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)
@@ -38,8 +39,8 @@ class AttentionCache:
 
     def gather(self, columns: Tensor) -> None:
         """Move the columns (B S') to the front, in the given order."""
-        index = columns[:, None, :, None].expand(-1, self.keys.shape[1], -1, self.keys.shape[3])
         for block in (self.keys, self.values):
+            index = columns[:, None, :, None].expand(-1, block.shape[1], -1, block.shape[3])
             block[:, :, : columns.shape[1]] = block.gather(2, index)
 
 
@@ -82,7 +83,7 @@ class Cache:
             for each in (layer.self_attention, layer.cross_attention)
             if each.keys is not None
         ]
-        return sum(2 * each.keys.numel() * each.keys.element_size() for each in caches)
+        return sum(x.numel() * x.element_size() for each in caches for x in (each.keys, each.values))
 
     def check_capacity(self, columns: int) -> None:
         if columns > self.capacity:

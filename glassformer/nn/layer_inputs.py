@@ -70,6 +70,8 @@ def check_keys_and_values(past: Any, attention: Any, batch: int, like: Tensor, n
             check_tensor(tensor, where, FLOATING, "B H S D", like.device)
             count = tensor.shape[2] if count is None else count
             heads, size = attention.num_attention_heads if not first else tensor.shape[1], attention.attention_head_size
+            if place == 0:
+                size = getattr(attention, "key_width", size)  # of linear attention: features
             if list(tensor.shape) != [batch, heads, count, size]:
                 raise InputError(f"{where} must have the shape {[batch, heads, count, size]}, got {list(tensor.shape)}")
             if as_dtype(tensor, like.dtype, where).dtype != tensor.dtype:

@@ -76,7 +76,7 @@ def vector_facts(reading: Reading, part: Part, layer: int) -> dict[str, Any] | N
     if not part.has_vectors:
         return None
     inputs = reading.attention_inputs(layer, part.kind)
-    is_biased = inputs.score_bias is not None or inputs.bias is not None
+    is_biased = any(each is not None for each in (inputs.score_bias, inputs.bias, inputs.features))
     return {"scale": scale_of(inputs), "biased": is_biased, "size": inputs.q.shape[-1]}
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from ..errors import TrainingError
+from ..nn.random_features import one_pass_per_step
 from ..tasks.batch import Batch, Example
 from ..tasks.objectives import Objective, combine_objectives
 from ..tasks.task import Task
@@ -74,15 +75,16 @@ def take_step(
     scaler.scale(torch.zeros((), device=device))  # initialises the scaler, also on a rank that has no batch
     losses = []
     totals = {name: torch.zeros((), device=device) for name in counts}
-    for batch in batches:
-        with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
-            objectives = task.objectives(model, batch.to(device))
-            loss = combine_objectives(objectives, counts)
-        with lost_rank_errors():  # FSDP averages over ranks, and the step needs the sum
-            scaler.scale(loss * process_group.size if process_group.shards else loss).backward()
-        losses.append(loss.detach())
-        for name, (total, count) in objectives.items():
-            totals[name] = totals[name] + total.detach() * bool(count)
+    with one_pass_per_step(model):
+        for batch in batches:
+            with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
+                objectives = task.objectives(model, batch.to(device))
+                loss = combine_objectives(objectives, counts)
+            with lost_rank_errors():  # FSDP averages over ranks, and the step needs the sum
+                scaler.scale(loss * process_group.size if process_group.shards else loss).backward()
+            losses.append(loss.detach())
+            for name, (total, count) in objectives.items():
+                totals[name] = totals[name] + total.detach() * bool(count)
     loss_sum = float(torch.stack(losses).sum()) if losses else 0.0
     mean, *sums = process_group.sum([loss_sum, *map(float, totals.values())])
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -193,6 +193,10 @@ def score_bias_of(inputs: AttentionInputs) -> Tensor | None:
         found.append(inputs.score_bias(inputs.layout.heads(inputs.q), inputs.source.heads(inputs.k)))
     if inputs.bias is not None:
         found.append(inputs.bias / scale_of(inputs))  # which is added after scaling
+    if inputs.features is not None:  # linear attention: what products lack to the logarithm of its weights
+        weights = inputs.weights(range(inputs.q.shape[1]))
+        products = inputs.layout.heads(inputs.q) @ inputs.source.heads(inputs.k).mT
+        found = [weights.clamp(min=torch.finfo(weights.dtype).tiny).log() / scale_of(inputs) - products]
     shape = (1, inputs.q.shape[1], inputs.layout.length, inputs.source.length)
     return sum(bias.expand(shape) for bias in found)[0] if found else None
 

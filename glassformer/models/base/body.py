@@ -22,6 +22,7 @@ from ...nn.context import Context, ContextModule, Source
 from ...nn.layer_inputs import check_flags, check_head_masks, check_past_of_layers, check_vectors
 from ...nn.layout import Layout
 from ...nn.mask import make_layout
+from ...nn.random_features import FeatureRedraw
 from ...nn.tensor_inputs import (
     FLOATING,
     WHOLE,
@@ -45,10 +46,13 @@ class LayerStack(ContextModule):
             self.embeddings = embeddings
         self.layer = nn.ModuleList(layers)
         self.gradient_checkpointing = False
+        self.feature_redraw: FeatureRedraw | None = None  # of layers with random features
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """N C -> N C; hidden states are recorded in the context of the pass."""
         states = [x] if context.output_hidden_states else None
+        if self.feature_redraw is not None:
+            self.feature_redraw.before_pass(self)
         for i, layer in enumerate(self.layer):
             layer_context = context.for_layer(i)
             if self.gradient_checkpointing and self.training:
