@@ -37,6 +37,7 @@ _HOMES = {  # the classes of the registry come on top
     "text.deberta_tokenizer": "DebertaTokenizer DebertaTokenizerFast",
     "text.funnel_tokenizer": "FunnelTokenizer FunnelTokenizerFast",
     "text.t5_tokenizer": "T5Tokenizer T5TokenizerFast MT5Tokenizer MT5TokenizerFast",
+    "text.whisper_tokenizer": "WhisperTokenizer WhisperTokenizerFast",
     "text.xlnet_tokenizer": "XLNetTokenizer XLNetTokenizerFast",
     "text.auto_tokenizer": "AutoTokenizer",
     "audio.whisper_feature_extractor": "WhisperFeatureExtractor",
@@ -82,6 +83,7 @@ _HOMES = {  # the classes of the registry come on top
     "models.xlnet_heads": "XLNetForQuestionAnswering",
     "models.gpt2": "GPT2PreTrainedModel",
     "models.vit": "ViTPreTrainedModel",
+    "models.whisper": "WhisperPreTrainedModel",
     "models.distilbert": "DistilBertPreTrainedModel",
     "models.openai_gpt": "OpenAIGPTPreTrainedModel",
     "models.transformer_layers": "EncoderLayer DecoderLayer TransformerEncoderLayer TransformerDecoderLayer",
@@ -89,7 +91,8 @@ _HOMES = {  # the classes of the registry come on top
     "models.auto": """AutoConfig AutoModel AutoModelForPreTraining AutoModelForMaskedLM AutoModelForCausalLM
         AutoModelForNextSentencePrediction AutoModelForSequenceClassification AutoModelForMultipleChoice
         AutoModelForTokenClassification AutoModelForQuestionAnswering AutoModelForSeq2SeqLM
-        AutoModelForImageClassification AutoModelForMaskedImageModeling""",
+        AutoModelForImageClassification AutoModelForMaskedImageModeling
+        AutoModelForSpeechSeq2Seq AutoModelForAudioClassification""",
     "generate.config": "GenerationConfig",
     "generate.output": "GenerateOutput",
     "generate.settings_explanation": "explain_generation",

@@ -60,6 +60,7 @@ from .models.albert_heads import AlbertMLMHead as AlbertMLMHead
 from .models.albert_heads import AlbertSOPHead as AlbertSOPHead
 from .models.auto import AutoConfig as AutoConfig
 from .models.auto import AutoModel as AutoModel
+from .models.auto import AutoModelForAudioClassification as AutoModelForAudioClassification
 from .models.auto import AutoModelForCausalLM as AutoModelForCausalLM
 from .models.auto import AutoModelForImageClassification as AutoModelForImageClassification
 from .models.auto import AutoModelForMaskedImageModeling as AutoModelForMaskedImageModeling
@@ -70,6 +71,7 @@ from .models.auto import AutoModelForPreTraining as AutoModelForPreTraining
 from .models.auto import AutoModelForQuestionAnswering as AutoModelForQuestionAnswering
 from .models.auto import AutoModelForSeq2SeqLM as AutoModelForSeq2SeqLM
 from .models.auto import AutoModelForSequenceClassification as AutoModelForSequenceClassification
+from .models.auto import AutoModelForSpeechSeq2Seq as AutoModelForSpeechSeq2Seq
 from .models.auto import AutoModelForTokenClassification as AutoModelForTokenClassification
 from .models.base.linear_attention import to_performer as to_performer
 from .models.base.outputs import AlbertForPreTrainingOutput as AlbertForPreTrainingOutput
@@ -236,6 +238,11 @@ from .models.vit import ViTModel as ViTModel
 from .models.vit import ViTPreTrainedModel as ViTPreTrainedModel
 from .models.vit_heads import ViTForImageClassification as ViTForImageClassification
 from .models.vit_heads import ViTForMaskedImageModeling as ViTForMaskedImageModeling
+from .models.whisper import WhisperConfig as WhisperConfig
+from .models.whisper import WhisperModel as WhisperModel
+from .models.whisper import WhisperPreTrainedModel as WhisperPreTrainedModel
+from .models.whisper_heads import WhisperForAudioClassification as WhisperForAudioClassification
+from .models.whisper_heads import WhisperForConditionalGeneration as WhisperForConditionalGeneration
 from .models.xlm_roberta import XLMRobertaConfig as XLMRobertaConfig
 from .models.xlm_roberta import XLMRobertaForCausalLM as XLMRobertaForCausalLM
 from .models.xlm_roberta import XLMRobertaForMaskedLM as XLMRobertaForMaskedLM
@@ -338,6 +345,8 @@ from .text.t5_tokenizer import T5TokenizerFast as T5TokenizerFast
 from .text.tokenizer import PreTrainedTokenizer as PreTrainedTokenizer
 from .text.training.new_tokenizer import train_tokenizer as train_tokenizer
 from .text.training.vocabulary_training import train_vocabulary as train_vocabulary
+from .text.whisper_tokenizer import WhisperTokenizer as WhisperTokenizer
+from .text.whisper_tokenizer import WhisperTokenizerFast as WhisperTokenizerFast
 from .text.wordpiece.wordpiece import BasicTokenizer as BasicTokenizer
 from .text.wordpiece.wordpiece import WordpieceTokenizer as WordpieceTokenizer
 from .text.xlm_roberta_tokenizer import XLMRobertaTokenizer as XLMRobertaTokenizer

@@ -26,6 +26,9 @@ HEADS = (
     "pre-training",
     "causal-lm",
     "double-heads",  # the next word, and one of several texts
+    "seq2seq-lm",
+    "speech-seq2seq",  # from sound to text
+    "audio-classification",
     "encoder",  # that of an encoder-decoder, alone
     "image-classification",
     "masked-image-modeling",
@@ -275,6 +278,16 @@ ARCHITECTURES = {
             },
             tokenizer="T5Tokenizer",
         ),
+        Architecture(
+            "whisper",
+            config="whisper.WhisperConfig",
+            classes={
+                BODY: "whisper.WhisperModel",
+                "speech-seq2seq": "whisper_heads.WhisperForConditionalGeneration",
+                "audio-classification": "whisper_heads.WhisperForAudioClassification",
+            },
+            tokenizer="WhisperTokenizer",
+        ),
         # So does that of this one, which is made of two others.
         Architecture(
             "encoder-decoder",
@@ -326,6 +339,7 @@ TOKENIZERS = {
     "RobertaTokenizer": "roberta_tokenizer.RobertaTokenizer",
     "SqueezeBertTokenizer": "bert_tokenizer.BertTokenizer",
     "T5Tokenizer": "t5_tokenizer.T5Tokenizer",
+    "WhisperTokenizer": "whisper_tokenizer.WhisperTokenizer",
     "XLMRobertaTokenizer": "xlm_roberta_tokenizer.XLMRobertaTokenizer",
     "XLNetTokenizer": "xlnet_tokenizer.XLNetTokenizer",
 }

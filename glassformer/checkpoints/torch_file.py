@@ -35,16 +35,19 @@ _LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the number that t
 
 
 class TorchFile:
-    """One pytorch_model.bin, whose values are read when they are requested."""
+    """One pytorch_model.bin, whose values are read when they are requested.
 
-    def __init__(self, path: Path) -> None:
+    With a `section`, the tensors are those of the table of that name, and `about` holds what stands beside it.
+    """
+
+    def __init__(self, path: Path, section: str | None = None) -> None:
         self.path = path
         with open_regular(path) as file:
             self.size = os.fstat(file.fileno()).st_size
             is_zip = file.read(4) == b"PK\x03\x04"
             file.seek(0)
             read = _read_zip if is_zip else _read_legacy
-            table, self._places = read(file, path, self.size)
+            table, self.about, self._places = read(file, path, self.size, section)
             self._values = FileValues(file, path)
         self._tensors: dict[str, TensorRef] = table
         self.metadata = _metadata_of(table)
@@ -59,7 +62,7 @@ class TorchFile:
         return values.as_strided(tensor.shape, tensor.stride).contiguous()
 
 
-def _read_zip(file: BinaryIO, path: Path, size: int) -> tuple[Any, dict[str, int]]:
+def _read_zip(file: BinaryIO, path: Path, size: int, section: str | None) -> tuple[Any, dict[str, Any], dict[str, int]]:
     """The table of an archive as torch writes it, every member stored as it is; and where each storage begins."""
     try:
         _check_directory_size(file, path, size)
@@ -79,14 +82,14 @@ def _read_zip(file: BinaryIO, path: Path, size: int) -> tuple[Any, dict[str, int
             top = pickles[0].filename.removesuffix("data.pkl")
             if f"{top}byteorder" in archive.namelist() and archive.read(f"{top}byteorder") != b"little":
                 raise DamagedFileError(f"{path} was written by a machine with another order of bytes")
-            table = read_pickle(io.BytesIO(archive.read(pickles[0])), path, size)
+            table, about = _select(read_pickle(io.BytesIO(archive.read(pickles[0])), path, size), section, path)
             storages = {m.filename.removeprefix(f"{top}data/"): m for m in members}
             places = {}
             for key, width in _widths_of(_check_table(table, path, size)).items():
                 if key not in storages or storages[key].file_size < width:
                     raise DamagedFileError(f"{path} declares more values than its member {clip(key)} holds")
                 places[key] = _begin_of(file, storages[key])
-            return table, places
+            return table, about, places
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, struct.error) as error:
         if isinstance(error, DamagedFileError):
             raise
@@ -118,7 +121,9 @@ def _check_directory_size(file: BinaryIO, path: Path, size: int) -> None:
         raise DamagedFileError(f"{path} lists more members than the {DIRECTORY_LIMIT:,} bytes that are read")
 
 
-def _read_legacy(file: BinaryIO, path: Path, size: int) -> tuple[Any, dict[str, int]]:
+def _read_legacy(
+    file: BinaryIO, path: Path, size: int, section: str | None
+) -> tuple[Any, dict[str, Any], dict[str, int]]:
     """The table of an old torch file: magic number, version, machine, tensors and keys, each a pickle, then values."""
     if size == 0:
         raise DamagedFileError(f"{path} is empty")
@@ -128,6 +133,7 @@ def _read_legacy(file: BinaryIO, path: Path, size: int) -> tuple[Any, dict[str, 
             read_pickle(stream, path)
         raise DamagedFileError(f"{path} is not a file that torch wrote, or its start is damaged")
     _, _, machine, table, keys = (read_pickle(stream, path, limit) for limit in (INF, INF, INF, size, INF))
+    table, about = _select(table, section, path)
     if not isinstance(machine, dict) or machine.get("little_endian") is not True:
         raise DamagedFileError(f"{path} was written by a machine with another order of bytes")
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
@@ -144,7 +150,16 @@ def _read_legacy(file: BinaryIO, path: Path, size: int) -> tuple[Any, dict[str, 
         begin += 8 + width
     if not needed.keys() <= places.keys():
         raise DamagedFileError(f"{path} is truncated or damaged: it does not hold the values of all tensors")
-    return table, places
+    return table, about, places
+
+
+def _select(table: Any, section: str | None, path: Path) -> tuple[Any, dict[str, Any]]:
+    """The table of tensors, and what stands beside it in a file that keeps it under a name."""
+    if section is None:
+        return table, {}
+    if not isinstance(table, dict) or section not in table:
+        raise DamagedFileError(f"{path} holds no {section}")
+    return table[section], {name: value for name, value in table.items() if name != section}
 
 
 def _widths_of(table: Mapping[str, TensorRef]) -> dict[str, int]:

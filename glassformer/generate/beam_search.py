@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from .model_runner import RunnerFactory, max_decode_steps
-from .processors import TokenSequence
 from .request import EOS, LENGTH, STOP, Continuation, GenerationRequest, Search, SearchResult
 from .sampling import sample, warp_logits
+from .token_sequence import TokenSequence
 
 DISABLED = -1e9  # the score of a beam that is there only to fill the batch, such as the copies of the first
 

@@ -93,6 +93,17 @@ def check_forced_words(name: str, value: Any) -> list:
     return words
 
 
+def check_forced_tokens(name: str, value: Any) -> list[list[int | None]]:
+    """Pairs of a place, from 1 on, and a token; a token that is None is for the model to find."""
+    are_pairs = isinstance(value, (list, tuple)) and all(isinstance(one, (list, tuple)) for one in value)
+    pairs = [list(one) for one in value] if are_pairs else None
+    if pairs is None or any(len(one) != 2 or not (one[1] is None or is_token_id(one[1])) for one in pairs):
+        raise ConfigError(f"{name} must be a list of pairs [place, token id], got {value!r:.60}")
+    if [one[0] for one in pairs] != list(range(1, len(pairs) + 1)):
+        raise ConfigError(f"{name} must name the places from 1 on, one after the other, got {value!r:.60}")
+    return pairs
+
+
 def check_strings(name: str, value: Any) -> list[str]:
     strings = [value] if isinstance(value, str) else value
     if not isinstance(strings, (list, tuple)) or not all(isinstance(one, str) and one for one in strings):
@@ -147,7 +158,11 @@ class GenerationConfig(ConfigFile):
         suppress_tokens: Token ids that do not occur.
         begin_suppress_tokens: Token ids that are not the first new one.
         forced_bos_token_id: The first new token.
+        forced_decoder_ids: Tokens that a target begins with, each as [place, token], places counted from 1.
         forced_eos_token_id: The last token of a sequence of maximum length.
+        return_timestamps: Times stand around what a model of speech writes, in pairs that never go back.
+        no_timestamps_token_id: The token that says that there are no times; those of times follow it.
+        max_initial_timestamp_index: The latest first time, in steps.
         renormalize_logits: Normalise the probabilities of the remaining tokens again.
         bos_token_id: The token that an empty prompt begins with.
         eos_token_id: The token, or the tokens, that end a sequence.
@@ -203,6 +218,12 @@ class GenerationConfig(ConfigFile):
     forced_bos_token_id: int | None = integer(None, low=0, optional=True)
     forced_eos_token_id: int | list[int] | None = checked(None, check_token_id_or_list)
     renormalize_logits: bool = boolean(False)
+
+    # Speech
+    forced_decoder_ids: list[list[int | None]] | None = checked(None, check_forced_tokens)
+    return_timestamps: bool = boolean(False)
+    no_timestamps_token_id: int | None = integer(None, low=0, optional=True)
+    max_initial_timestamp_index: int | None = integer(None, low=0, optional=True)
 
     # Tokens
     bos_token_id: int | None = integer(None, low=0, optional=True)

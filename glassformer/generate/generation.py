@@ -225,11 +225,21 @@ def initial_decoder_ids(model, given: Tensor | None, batch: int, settings: Gener
     """How each target begins (B T): as given, else with the start token."""
     if given is None:
         start = settings.decoder_start_token_id
-        return torch.full((batch, 1), model.start_token() if start is None else start, device=model.device)
+        begin = [model.start_token() if start is None else start, *forced_tokens(settings, model.config.vocab_size)]
+        return torch.tensor([begin] * batch, device=model.device)
     check_tensor(given, "decoder_input_ids", WHOLE, "B T")
     if len(given) != batch or not given.shape[1]:
         raise InputError(f"decoder_input_ids must have the shape [{batch}, length], got {list(given.shape)}")
     return given.to(model.device)
+
+
+def forced_tokens(settings: GenerationConfig, vocab_size: int) -> list[int]:
+    """The tokens behind the start token that `forced_decoder_ids` names."""
+    tokens = [token for _, token in settings.forced_decoder_ids or ()]
+    wrong = next((token for token in tokens if token is None or token >= vocab_size), 0)
+    if wrong != 0:
+        raise InputError(f"forced_decoder_ids must name tokens of the {vocab_size} in the vocabulary, got {wrong}")
+    return tokens
 
 
 def empty_prompt(settings: GenerationConfig) -> list[int]:

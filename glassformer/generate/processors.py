@@ -7,23 +7,13 @@ returns new scores. They run in the order of `make_processors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from .config import GenerationConfig
-
-
-class TokenSequence(NamedTuple):
-    """The tokens of a sequence so far, how many of them are the prompt, and how many it may have."""
-
-    tokens: list[int]
-    prompt_length: int
-    max_length: int
-
-
-LogitsProcessor = Callable[[list[TokenSequence], Tensor], Tensor]
+from .timestamps import TimestampRules
+from .token_sequence import LogitsProcessor, TokenSequence
 
 
 def make_processors(settings: GenerationConfig, eos: Sequence[int]) -> list[LogitsProcessor]:
@@ -47,6 +37,9 @@ def make_processors(settings: GenerationConfig, eos: Sequence[int]) -> list[Logi
         processors.append(SuppressTokens(settings.suppress_tokens))
     if settings.begin_suppress_tokens:
         processors.append(SuppressUntilLength(0, 1, settings.begin_suppress_tokens))
+    if settings.return_timestamps:
+        times = settings.no_timestamps_token_id + 1
+        processors.append(TimestampRules(times, min(eos, default=times), settings.max_initial_timestamp_index))
     return processors
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from .config import GenerationConfig
-from .processors import LogitsProcessor, TokenSequence
 from .sampling import RandomGenerators
+from .token_sequence import LogitsProcessor, TokenSequence
 
 EOS, STOP, LENGTH = "eos", "stop", "length"  # why a sequence ended
 

@@ -38,6 +38,8 @@ NEUTRAL = {
     "force_words_ids": [],
     "suppress_tokens": [],
     "begin_suppress_tokens": [],
+    "forced_decoder_ids": [],
+    "return_timestamps": False,
     "renormalize_logits": False,
     "return_dict_in_generate": False,
     "output_scores": False,
@@ -111,6 +113,10 @@ DESCRIPTIONS: Mapping[str, str | Callable[[Any, Plan], str]] = {
     "begin_suppress_tokens": "none of these tokens is the first new one",
     "forced_bos_token_id": "the first new token is {}",
     "forced_eos_token_id": "the last token of a sequence of maximum length is {}",
+    "forced_decoder_ids": "the target begins with these tokens",
+    "return_timestamps": "times stand around what is written, in pairs that never go back",
+    "no_timestamps_token_id": "the tokens behind {} are times",
+    "max_initial_timestamp_index": "the first time is at most {} steps",
     "renormalize_logits": "the probabilities of the remaining tokens are normalised to sum to 1",
     "bos_token_id": "an empty prompt begins with token {}",
     "eos_token_id": "a sequence ends with token {}",
@@ -170,7 +176,11 @@ def disabled_by_other_settings(plan: Plan) -> dict[str, str]:
             reasons[name] = "there is no eos_token_id to suppress"
     if not settings.return_dict_in_generate:
         reasons["output_scores"] = "scores are returned only with return_dict_in_generate=True"
+    if not settings.return_timestamps:
+        names = ("no_timestamps_token_id", "max_initial_timestamp_index")
+        reasons.update(dict.fromkeys(names, "used only with return_timestamps=True"))
     if not plan.is_encoder_decoder:
+        reasons["forced_decoder_ids"] = "the model is no encoder-decoder: put the tokens into the prompt"
         reasons["decoder_start_token_id"] = "the model is no encoder-decoder: it continues the prompt"
     return reasons
 

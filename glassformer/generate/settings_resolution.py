@@ -119,7 +119,7 @@ def merge(
 def check_token_ids(settings: GenerationConfig, sources: dict[str, Source], vocab_size: int) -> list[str]:
     """Refuse token ids outside the vocabulary; those from the model's own files are dropped with a warning."""
     warnings = []
-    for name in (*TOKENS, "forced_bos_token_id", "forced_eos_token_id"):
+    for name in (*TOKENS, "forced_bos_token_id", "forced_eos_token_id", "no_timestamps_token_id"):
         value, source = getattr(settings, name), sources[name]
         ids = flatten(value)
         invalid = [token for token in ids if token >= vocab_size]
@@ -138,6 +138,8 @@ def check_word_lists(settings: GenerationConfig, vocab_size: int) -> None:
         invalid = [token for token in flatten(getattr(settings, name)) if token >= vocab_size]
         if invalid:
             raise ConfigError(f"{name}: token {invalid[0]} is beyond the vocabulary of {vocab_size} tokens")
+    if settings.return_timestamps and settings.no_timestamps_token_id is None:
+        raise ConfigError("return_timestamps needs no_timestamps_token_id, behind which the tokens of times begin")
     suppressed = set(settings.suppress_tokens or ())
     for name in ("forced_bos_token_id", "forced_eos_token_id"):
         forced = set(flatten(getattr(settings, name)))

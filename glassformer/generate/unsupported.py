@@ -73,7 +73,6 @@ UNSUPPORTED: Mapping[str, Unsupported] = {
     "exponential_decay_length_penalty": Unsupported("the end token does not become likelier with length"),
     "sequence_bias": Unsupported("sequences are not given a bias; use bad_words_ids"),
     "constraints": Unsupported("pass the required words as force_words_ids"),
-    "forced_decoder_ids": Unsupported("tokens are not forced at given positions; put them into the prompt"),
     "token_healing": Unsupported("the last token of a prompt is not generated again", (None, False)),
     "remove_invalid_values": Unsupported("scores that are NaN are never replaced", (None, False)),
     "watermarking_config": Unsupported("watermarks are not implemented"),

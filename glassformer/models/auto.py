@@ -154,4 +154,12 @@ class AutoModelForMaskedImageModeling(AutoBase):
     head = "masked-image-modeling"
 
 
+class AutoModelForSpeechSeq2Seq(AutoBase):
+    head = "speech-seq2seq"
+
+
+class AutoModelForAudioClassification(AutoBase):
+    head = "audio-classification"
+
+
 AUTO_CLASSES = {kind.head: kind for kind in AutoBase.__subclasses__()}

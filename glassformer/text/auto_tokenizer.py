@@ -70,7 +70,6 @@ OTHER_CLASSES = {
     "splinter": "SplinterTokenizer",
     "tapas": "TapasTokenizer",
     "tapex": "TapexTokenizer",
-    "whisper": "WhisperTokenizer",
     "xclip": "CLIPTokenizer",
     "xlm": "XLMTokenizer",
 }

@@ -134,10 +134,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         }
         known = [*inspect.signature(cls.from_pretrained).parameters, *cls.config_class.field_names()]
         refuse_unknown(fields, [*known, *cls.config_class.FILE_NAMES, *IGNORED_BY_MODELS], owner)
-        files = MODEL_FILES if config is None else WEIGHT_FILES
-        folder = find_folder(name_or_path, files=without_pickles(files) if use_safetensors else files, **hub)
-        config = resolve_config(cls.config_class, config, folder, hub, fields)
-        weights = without_wrapper_prefix(open_weights(folder, only_safetensors=bool(use_safetensors)))
+        folder, config, weights = cls.open_checkpoint(name_or_path, config, hub, fields, bool(use_safetensors))
         resolve_labels(config, weights)
 
         limit = None if tolerate else weights_limit(weights)
@@ -169,6 +166,21 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
             model.to(device)
         model.eval()
         return (model, model.load_report.as_loading_info()) if output_loading_info else model
+
+    @classmethod
+    def open_checkpoint(
+        cls,
+        name_or_path: str | Path,
+        config: PretrainedConfig | str | Path | None,
+        hub: dict[str, Any],
+        fields: Mapping[str, Any],
+        use_safetensors: bool,
+    ) -> tuple[Path, PretrainedConfig, Weights]:
+        """The folder of a checkpoint, its configuration with `fields` set, and its weights."""
+        files = MODEL_FILES if config is None else WEIGHT_FILES
+        folder = find_folder(name_or_path, files=without_pickles(files) if use_safetensors else files, **hub)
+        config = resolve_config(cls.config_class, config, folder, hub, fields)
+        return folder, config, without_wrapper_prefix(open_weights(folder, only_safetensors=use_safetensors))
 
     @classmethod
     def without_weights(

@@ -140,7 +140,7 @@ class EncoderDecoderBody(PreTrainedModel):
         """The decoder's rows, and what the encoder returned by the names of outputs; from the arguments for both."""
         if encoder_outputs is None:
             if all(value is None for value in source.values()):
-                raise InputError("give the source: input_ids, or the encoder_outputs of an earlier call")
+                raise InputError(f"give the source: {next(iter(source))}, or the encoder_outputs of an earlier call")
             memory = self.encoder.encode(attention_mask=attention_mask, **source, **recorded)
             body = self.decoding_body.encode(memory=self.as_source(memory), **target, **recorded)
             states: Any = (memory.last_hidden_state, memory.hidden_states, memory.attentions)
