@@ -183,15 +183,14 @@ class WhisperTokenizer(ByteLevelTokenizer):
         output_offsets: bool = False,
         time_precision: float = PRECISION,
         decode_with_timestamps: bool = False,
-        normalize: bool = False,
         basic_normalize: bool = False,
         remove_diacritics: bool = False,
     ) -> Any:
         """The text of some ids, without times unless `decode_with_timestamps`.
 
         Times of a second window go on from those of the first. `skip_special_tokens` leaves out a prompt too.
-        `output_offsets` gives {"text": ..., "offsets": [{"text", "timestamp": (start, end)}]}. `normalize` takes out
-        of English what does not count as a difference between two transcriptions, `basic_normalize` of any language.
+        `output_offsets` gives {"text": ..., "offsets": [{"text", "timestamp": (start, end)}]}. `basic_normalize` takes
+        out what does not count as a difference between two transcriptions.
         """
         ids = read_ids(token_ids, "token_ids")
         kept = self._without_prompt(ids) if skip_special_tokens else ids
@@ -207,8 +206,7 @@ class WhisperTokenizer(ByteLevelTokenizer):
             )
         else:
             text = plain([token for token in kept if token < self.timestamp_begin])
-            text = self.normalize(text) if normalize else text
-            text = self.basic_normalize(text, remove_diacritics) if basic_normalize and not normalize else text
+            text = self.basic_normalize(text, remove_diacritics) if basic_normalize else text
         if not output_offsets:
             return text
         return {"text": text, "offsets": self._offsets(ids, time_precision)}
@@ -234,12 +232,6 @@ class WhisperTokenizer(ByteLevelTokenizer):
             }
             for piece in pieces
         ]
-
-    def normalize(self, text: str) -> str:
-        """English without what does not count as a difference: case, punctuation, spelling of numbers."""
-        from .whisper_english import normalize_english
-
-        return normalize_english(text)
 
     @staticmethod
     def basic_normalize(text: str, remove_diacritics: bool = False) -> str:

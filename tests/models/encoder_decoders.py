@@ -149,3 +149,42 @@ T5 = EncoderDecoder(
 )
 
 ENCODER_DECODERS = [TRANSFORMER, RNN, OF_TWO, T5]
+
+
+def tiny_whisper(**fields: Any) -> glassformer.WhisperConfig:
+    """Words from 10 to 79, the end, tasks and languages up to 89, times behind it."""
+    shape = {
+        "vocab_size": 120,
+        "num_mel_bins": 8,
+        "hidden_size": 16,
+        "num_attention_heads": 4,
+        "intermediate_size": 24,
+        "num_hidden_layers": 2,
+        "num_decoder_layers": 3,
+        "max_source_positions": 12,
+        "max_position_embeddings": 40,
+        "initializer_range": 0.3,
+        "pad_token_id": 80,
+        "bos_token_id": 80,
+        "eos_token_id": 80,
+        "decoder_start_token_id": 81,
+    }
+    return glassformer.WhisperConfig(**{**shape, **fields})
+
+
+WHISPER = EncoderDecoder(
+    model_type="whisper",
+    model=glassformer.WhisperForConditionalGeneration,
+    tiny=tiny_whisper,
+    variants={
+        "first": {},
+        "untied, other sizes": {
+            "tie_word_embeddings": False,
+            "decoder_attention_heads": 2,
+            "decoder_intermediate_size": 20,
+        },
+    },
+    published=(glassformer.WhisperConfig(), 37_760_640),  # tiny
+)
+
+OF_SOUND = [WHISPER]  # their source is a spectrogram: see test_whisper.py

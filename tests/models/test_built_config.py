@@ -16,14 +16,14 @@ from glassformer import BertConfig, BertForSequenceClassification, BertModel, Be
 from glassformer.checkpoints.pretrained_config import ASSIGNABLE
 
 from .architectures import ARCHITECTURES, tiny_bert, tokens
-from .encoder_decoders import ENCODER_DECODERS
+from .encoder_decoders import ENCODER_DECODERS, OF_SOUND
 
 
 def models():
     for each in ARCHITECTURES:
         yield each.body(each.tiny())
         yield next(iter(each.heads))(each.tiny())
-    for each in ENCODER_DECODERS:
+    for each in (*ENCODER_DECODERS, *OF_SOUND):
         yield each.model(each.tiny())
 
 

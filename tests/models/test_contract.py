@@ -15,7 +15,7 @@ from glassformer.nn.prepared import prepared
 from glassformer.registry import ARCHITECTURES as REGISTERED
 
 from .architectures import ARCHITECTURES, OF_PICTURES, Architecture, tokens
-from .encoder_decoders import ENCODER_DECODERS
+from .encoder_decoders import ENCODER_DECODERS, OF_SOUND
 
 LENGTHS = (9, 4, 1, 7)
 # Parameters of an XLNet that only `target_mapping` and `token_type_ids` reach: see test_xlnet.py.
@@ -60,7 +60,8 @@ def aligned(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def test_every_architecture_is_here():
-    assert {a.model_type for a in (*ARCHITECTURES, *OF_PICTURES, *ENCODER_DECODERS)} == set(REGISTERED)
+    known = (*ARCHITECTURES, *OF_PICTURES, *ENCODER_DECODERS, *OF_SOUND)
+    assert {architecture.model_type for architecture in known} == set(REGISTERED)
 
 
 @torch.no_grad()
