@@ -27,8 +27,8 @@ def read_tiktoken(path: Path) -> BpeFile:
         if not line.strip():
             continue
         try:
-            token, rank = line.split()
-            ranks[b"" if token == EMPTY else base64.b64decode(token, validate=True)] = int(rank)
+            encoded, place = line.split()
+            ranks[b"" if encoded == EMPTY else base64.b64decode(encoded, validate=True)] = int(place)
         except (ValueError, binascii.Error):
             raise TokenizerError(
                 f"{path}, line {number}: a token in base 64 and its rank are needed, got {shown(line)}"
