@@ -174,7 +174,7 @@ class WhisperTokenizer(ByteLevelTokenizer):
     # --- back to text ------------------------------------------------------------------------------------------
 
     @suggests
-    def decode(  # type: ignore[override]
+    def decode(
         self,
         token_ids: Any,
         skip_special_tokens: bool = False,
