@@ -123,6 +123,19 @@ def check_crf(name: str, value: Any) -> str | None:
     return value
 
 
+def check_quantization(name: str, value: Any) -> dict[str, Any] | None:
+    """How the weights of the files are quantized: as `quantize` does it, with the layers that stay in float."""
+    if not value:
+        return None
+    ours = isinstance(value, dict) and value.get("quant_method") == "glassformer" and value.get("dtype") == "int8"
+    if not ours or not isinstance(value.get("in_float"), list):
+        raise ConfigError(
+            f"{name} = {shown(value)} changes the computation in a way that is not known: weights are read as "
+            "quantize(model) and `glass quantize` write them"
+        )
+    return {**value, "in_float": check_names(name, value["in_float"])}
+
+
 def check_pruned_heads(name: str, value: Any) -> dict[int, list[int]]:
     try:
         return {int(layer): sorted({int(head) for head in heads}) for layer, heads in (value or {}).items()}

@@ -75,9 +75,9 @@ def as_names(names: str | tuple[str, ...]) -> tuple[str, ...]:
 class Row:
     """One line of a table: a file's name, ours, and what else differs.
 
-    `{i}`, `{j}` and the like are running numbers, `*` is `weight` or `bias`. Several of ours are fused in one tensor
-    of the file, one after the other; several of theirs are pieces of one of ours. The sizes of fused parts are those
-    of our weights. `Conversion` explains the fields that it shares with a row.
+    `{i}`, `{j}` and the like are running numbers, `*` is `weight`, `bias` or a scale of quantized weights. Several of
+    ours are fused in one tensor of the file, one after the other; several of theirs are pieces of one of ours. The
+    sizes of fused parts are those of our weights. `Conversion` explains the fields that it shares with a row.
     """
 
     theirs: str | tuple[str, ...]
@@ -140,7 +140,7 @@ class Row:
 
 def pattern_of(name: str) -> re.Pattern[str]:
     """`h.{i}.ln_1.*` as a regular expression with the groups `i` and `leaf`."""
-    text = re.escape(name).replace(r"\*", r"(?P<leaf>weight|bias)")
+    text = re.escape(name).replace(r"\*", r"(?P<leaf>weight|bias|weight_scale|input_scale)")
     for number in dict.fromkeys(re.findall(r"\{(\w+)\}", name)):
         text = text.replace(rf"\{{{number}\}}", rf"(?P<{number}>\d+)", 1).replace(rf"\{{{number}\}}", f"(?P={number})")
     return re.compile(text)

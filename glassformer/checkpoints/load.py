@@ -22,6 +22,7 @@ from .weights import Weights
 
 log = logging.getLogger("glassformer")
 
+SCALES = (".weight_scale", ".input_scale")  # of quantized weights, which stay float32
 CLASSIFIERS = ("classifier.weight", "classifier.out_proj.weight", "score.weight")  # one row for each label
 
 
@@ -238,7 +239,8 @@ def load_weights(
                 report.tolerated.append(name)
             else:
                 faults.append(f"{name}: holds NaN or infinite values")
-        ready[name] = tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
+        is_converted = dtype is not None and tensor.is_floating_point() and not name.endswith(SCALES)
+        ready[name] = tensor.to(dtype) if is_converted else tensor
     for alias, name in tied.items():
         if alias in keymap.overruled:
             continue

@@ -21,6 +21,7 @@ from .config_fields import (
     check_names,
     check_of,
     check_pruned_heads,
+    check_quantization,
     checked,
     choice,
     integer,
@@ -37,7 +38,7 @@ COMPUTING_KEYS = frozenset(
     """attention_bias attention_type attn_layers attention_window block_size conv_kernel_size embedding_size
     head_ratio hidden_groups inner_group_num kernel_fn layerdrop layer_norm_type lsh_num_chunks_after
     n_embd n_head n_layer norm_first normalization_type num_hidden_groups num_key_value_heads
-    parallel_attention pos_att_type pre_norm prenorm quantization_config relative_attention
+    parallel_attention pos_att_type pre_norm prenorm relative_attention
     relative_attention_num_buckets residual_scale rope_scaling rope_theta rotary rotary_emb_base rotary_pct
     rotary_value sliding_window sparse_attention talking_head use_alibi use_glu use_relative_position
     use_rms_norm""".split()
@@ -169,6 +170,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     task_specific_params: dict | None = typed(None, dict)
     finetuning_task: str | None = typed(None, str)
     torch_dtype: str | None = typed(None, str)
+    quantization_config: dict | None = checked(None, check_quantization)
     name_or_path: str = typed("", str)
 
     extra: ClassVar[dict[str, Any]]

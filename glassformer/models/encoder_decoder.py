@@ -17,6 +17,7 @@ from ..checkpoints.config_fields import boolean, checked, integer
 from ..checkpoints.keymap import KeyMap
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ArgumentError, ConfigError, InputError, shown
+from ..nn.quantize import weight_names
 from .auto import AutoConfig, AutoModel, AutoModelForCausalLM, config_class
 from .base.outputs import BaseModelOutput, BodyOutput, Seq2SeqLMOutput
 from .base.pretrained_model import PreTrainedModel
@@ -205,8 +206,8 @@ class EncoderDecoderModel(Seq2SeqModel):
             tied |= {f"{part}.{alias}": f"{part}.{name}" for alias, name in names.items()}
         if self.config.tie_encoder_decoder:
             body = "decoder." if self.decoding_body is self.decoder else f"decoder.{self.decoder.base_model_prefix}."
-            own = dict(self.encoder.named_parameters())
-            shared = [name for name, _ in self.decoding_body.named_parameters() if name in own]
+            own = set(weight_names(self.encoder))
+            shared = [name for name in weight_names(self.decoding_body) if name in own]
             tied |= {body + name: f"encoder.{name}" for name in shared}
         return {alias: tied.get(name, name) for alias, name in tied.items()}
 

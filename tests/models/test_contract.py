@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+import pickle
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import torch
 import glassformer
 from glassformer.nn.layout import Layout
 from glassformer.nn.prepared import prepared
+from glassformer.nn.quantize import Int8Linear
 from glassformer.registry import ARCHITECTURES as REGISTERED
 
 from .architectures import ARCHITECTURES, OF_PICTURES, Architecture, tokens
@@ -187,6 +189,26 @@ def test_prepared_weights_compute_the_same(architecture, batch):
     model = body_of(architecture, torch.float32)
     assert prepared(model) is not model
     assert_close(prepared(model)(**batch).last_hidden_state, model(**batch).last_hidden_state, 1e-5)
+
+
+@torch.no_grad()
+def test_eight_bits_are_close_and_survive_saving(architecture, batch, tmp_path):
+    for kind in (architecture.body, *list(architecture.heads)[:2]):
+        model, call = kind(architecture.tiny()).eval(), architecture.call_of(kind)
+        exact, *_ = (each.clamp(-99, 99) for each in model(**batch, **call).to_tuple() if torch.is_tensor(each))
+        small = glassformer.quantize(copy.deepcopy(model))
+        rounded = small(**batch, **call).to_tuple()
+        assert 0 < (rounded[0].clamp(-99, 99) - exact).norm() / exact.norm() < 0.1
+        assert sum(each.weight is None for each in small.modules() if isinstance(each, Int8Linear)) > 1
+        assert_close(prepared(small)(**batch, **call).to_tuple(), rounded, 1e-5)
+        small.save_pretrained(tmp_path / kind.__name__)
+        for again in (kind.from_pretrained(tmp_path / kind.__name__), pickle.loads(pickle.dumps(small))):
+            assert again.config.quantization_config == small.config.quantization_config
+            state = again.state_dict()
+            assert all(torch.equal(state[name], value) for name, value in small.state_dict().items())
+            assert_close(again(**batch, **call).to_tuple(), rounded, 1e-6)
+        with pytest.raises(glassformer.errors.InputError, match=r"quantized to int8 and cannot be|no vocabulary"):
+            small.resize_token_embeddings(50)
 
 
 @torch.no_grad()

@@ -76,6 +76,18 @@ def test_padded_equals_unpadded_and_batch_equals_single(model, batch):
 
 
 @torch.no_grad()
+def test_eight_bits_are_close_and_survive_saving(variant, batch, tmp_path):
+    architecture, fields = variant
+    model = architecture.model(architecture.tiny(**fields)).eval()
+    exact = model(**batch).logits
+    small = glassformer.quantize(model)
+    rounded = small(**batch).logits
+    assert 0 < (rounded - exact).norm() / exact.norm() < 0.1
+    small.save_pretrained(tmp_path)
+    torch.testing.assert_close(type(model).from_pretrained(tmp_path)(**batch).logits, rounded, rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
 def test_explicit_equals_fused(model, batch):
     fused, explicit = model(**batch), model(**batch, output_attentions=True)
     assert_close(fused.logits, explicit.logits)

@@ -36,8 +36,8 @@ from ...checkpoints.load import (
 from ...checkpoints.pretrained_config import PretrainedConfig, resolve_config
 from ...checkpoints.weights import Weights, open_weights, write_weights
 from ...errors import CheckpointError, WeightsError, refuse_unknown
-from ...nn.quantize import refuse_quantized
 from .pruning import KINDS, pruned_in
+from .quantized import expect_quantized, own_scales, quantization_of, quantize_loaded
 from .untrained import UNTRAINED, has_other_head, initial_among, sample_new_model, sample_parts, still_untrained
 
 if TYPE_CHECKING:
@@ -122,10 +122,12 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         `tolerate` takes patterns of weights that may be wrong all the same. A head that the checkpoint lacks is
         initialised, logged and recorded in `model.load_report`. Weights are float32 unless `dtype` says otherwise
         ("auto" keeps the file's), and go to the one device that `device_map` names ("auto": the accelerator, if any).
+        With dtype "int8" linear layers are quantized, as `quantize` does it.
 
         >>> BertModel.from_pretrained("./bert-base-uncased/", output_hidden_states=True)  # doctest: +SKIP
         """
         owner, device = f"{cls.__name__}.from_pretrained", resolve_device(device_map)
+        is_int8 = (dtype or torch_dtype) in ("int8", "torch.int8", torch.int8)
         hub: dict[str, Any] = {"cache_dir": cache_dir, "revision": revision, "endpoint": endpoint}
         hub["token"] = resolve_ignored_arguments(fields, owner, token, IGNORED_BY_MODELS)
         hub["local_files_only"] = local_files_only
@@ -139,6 +141,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
 
         limit = None if tolerate else weights_limit(weights)
         model = cls.without_weights(config, limit, **model_arguments)
+        expect_quantized(model, weights)
         refuse_large_buffers(model, weights)
         forgiven: dict[str, Any] = {"ignore_mismatched_sizes": ignore_mismatched_sizes, "tolerate": tolerate}
         if model.base_model is not model and model.needs_initialising(weights, **forgiven):
@@ -147,13 +150,14 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
                 model = cls(config, **model_arguments)
             finally:
                 _bodies_on_meta.reset(before)
+            expect_quantized(model, weights)
         model.load_report = load_weights(
             model,
             weights,
             model.keymap,
             prefixed=model.base_model is not model,
             tied=model.tied_names(),
-            dtype=resolve_dtype(dtype or torch_dtype),
+            dtype=resolve_dtype(None if is_int8 else dtype or torch_dtype),
             **forgiven,
         )
         model.load_report.notes += token_notes(config)
@@ -162,6 +166,8 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         model.config.name_or_path, model.source = str(name_or_path), folder
         model.read_generation_config(folder)
         model.log_load_report(name_or_path)
+        if is_int8 or config.quantization_config is not None:
+            quantize_loaded(model)
         if device is not None:
             model.to(device)
         model.eval()
@@ -326,6 +332,10 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         if unused:
             log.info("%s: %d weights of %s are not used: %s", name, len(unused), name_or_path, ", ".join(unused))
 
+    def record_quantization(self) -> None:
+        """Say in the config which layers are quantized."""
+        self.config.record_change(quantization_config=quantization_of(self))
+
     def read_generation_config(self, folder: Path) -> None:
         """Read generation_config.json, in models that generate."""
 
@@ -336,7 +346,6 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
 
         Of a model with an adapter, only the adapter is written.
         """
-        refuse_quantized(self, "saved")
         self.config.refuse_functions()
         folder = make_folder(save_directory)
         self.config.architectures = [type(self).__name__]
@@ -354,7 +363,8 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
             return
         tied = self.tied_names()
         weights = self.state_dict()
-        own = {name: tensor for name, tensor in weights.items() if name not in tied}
+        tied_scales = own_scales(self)
+        own = {name: tensor for name, tensor in weights.items() if name not in tied and name not in tied_scales}
         own |= {name: weights[name].clone() for name in tied if name in self.keymap.overruled}  # older programs need it
         wrong = [name for name, tensor in own.items() if not is_finite(tensor)]
         if wrong:

@@ -15,6 +15,7 @@ from ...checkpoints.keymap import KeyMap
 from ...checkpoints.pretrained_config import PretrainedConfig
 from ...errors import ConfigError, InputError, refuse_unknown
 from ...nn.mask import additive_mask
+from ...nn.quantize import Int8Linear, refuse_quantized
 from ...nn.tensor_inputs import check_mask
 from .inspectable import Inspectable
 from .outputs import BodyOutput, ModelOutput
@@ -173,13 +174,18 @@ class PreTrainedModel(PruningMixin, Inspectable, PretrainedIO):
         """Make every second name refer to the same parameter as the first."""
         for alias, name in self.tied_names().items():
             owner, _, leaf = alias.rpartition(".")
-            setattr(self.get_submodule(owner), leaf, self.get_parameter(name))
+            layer = self.get_submodule(name.rpartition(".")[0])
+            if leaf == "weight" and isinstance(layer, Int8Linear):
+                self.set_submodule(owner, layer)
+            else:
+                setattr(self.get_submodule(owner), leaf, self.get_parameter(name))
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None) -> nn.Embedding:
         """Resize the vocabulary: old rows stay, new ones are initialised."""
         old = self.get_input_embeddings()
         if new_num_tokens is None or new_num_tokens == old.num_embeddings:
             return old
+        refuse_quantized(self, "resized")
         if new_num_tokens < 1:
             raise InputError(f"a vocabulary has at least one token, got {new_num_tokens}")
         padding = old.padding_idx if old.padding_idx is not None and old.padding_idx < new_num_tokens else None
@@ -211,4 +217,7 @@ class PreTrainedModel(PruningMixin, Inspectable, PretrainedIO):
         return self.base_model.encoder.gradient_checkpointing
 
     def num_parameters(self, only_trainable: bool = False) -> int:
-        return sum(p.numel() for p in self.parameters() if p.requires_grad or not only_trainable)
+        counted = sum(p.numel() for p in self.parameters() if p.requires_grad or not only_trainable)
+        tied, named = self.tied_names(), self.named_modules()
+        rounded = {each for name, each in named if isinstance(each, Int8Linear) and f"{name}.weight" not in tied}
+        return counted + sum(0 if only_trainable else each.in_features * each.out_features for each in rounded)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ...checkpoints.pretrained_config import PretrainedConfig
+from ...nn.quantize import Int8Linear
 from ...registry import head_of
 
 SAMPLE_SIZE = 256  # values kept of a parameter
@@ -46,7 +47,12 @@ def sample_new_model(model: nn.Module, heads: Sequence[str], body: str) -> dict[
 def still_untrained(model: nn.Module, initial: dict[str, dict[str, Tensor]]) -> list[str]:
     """The parts none of whose parameters has changed."""
     now = dict(model.named_parameters())
-    return [part for part, values in initial.items() if all(is_same(now, *each) for each in values.items())]
+    rounded = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, Int8Linear)}
+    return [
+        part
+        for part, values in initial.items()
+        if all(is_same(now, name, value) for name, value in values.items() if name not in rounded)
+    ]
 
 
 def is_same(now: dict[str, nn.Parameter], name: str, before: Tensor) -> bool:
