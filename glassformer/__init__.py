@@ -43,6 +43,8 @@ _HOMES = {  # the classes of the registry come on top
     "audio.whisper_feature_extractor": "WhisperFeatureExtractor",
     "text.training.vocabulary_training": "train_vocabulary",
     "text.training.new_tokenizer": "train_tokenizer",
+    "images.image_processor": "ViTImageProcessor ViTImageProcessorFast",
+    "images.auto_image_processor": "AutoImageProcessor",
     "nn.quantize": "quantize",
     "nn.activation": "ACT2FN",
     "nn.attention": "prune_linear_layer",

@@ -20,6 +20,7 @@ FOLDERS = {  # from top to bottom, as data flows: what goes in and comes out, an
     "registry": ("", "one entry per architecture: config, classes, tokenizer"),
     "text": ("text → ids", "tokenizers, vocabulary training, explanations"),
     "audio": ("sound → features", "sound files, resampling, log-mel spectrograms"),
+    "images": ("pictures → pixels", "picture files, resizing, image processors"),
     "nn": ("tensor → tensor", "layout, context, attention, cache, prepared weights"),
     "checkpoints": ("files ↔ weights", "config files, safetensors, key tables, hub and mirrors"),
     "models": ("ids → logits", "one file per architecture; body, heads, outputs"),

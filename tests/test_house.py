@@ -22,6 +22,7 @@ ORDER = (
     "name_suggestions",
     "text",
     "audio",
+    "images",
     "nn",
     "checkpoints",
     "models",
@@ -36,7 +37,13 @@ ORDER = (
 )
 # A tokenizer reads and writes files, a model generates and can be captured: for that they may import downwards, inside
 # functions.
-LATE = {("text", "checkpoints"), ("audio", "checkpoints"), ("models", "generate"), ("models", "explain")}
+LATE = {
+    ("text", "checkpoints"),
+    ("audio", "checkpoints"),
+    ("images", "checkpoints"),
+    ("models", "generate"),
+    ("models", "explain"),
+}
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool, int]]:

