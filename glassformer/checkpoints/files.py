@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from glassformer.checkpoints.named_files import leads_elsewhere
 from glassformer.errors import CheckpointError, DamagedFileError
 
 JSON_LIMIT = 64 * 2**20  # bytes: the largest real vocabulary is a fifth of this
@@ -166,6 +167,8 @@ def read_json(
     """
     path = Path(path)
     shown = str(path) if path.name == what else f"{path} ({what})"
+    if leads_elsewhere(path, path.parent):  # what an error then quotes would be of a file that others must not see
+        raise DamagedFileError(f"{shown} is a link out of its folder, to a file of another name: copy that file")
     raw = _read_bounded(path, shown, limit)
     try:
         text = raw.decode("utf-8-sig")

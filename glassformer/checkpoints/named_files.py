@@ -29,7 +29,7 @@ def is_inside(path: Path, folder: Path, named_in: Path | None = None) -> bool:
 
 
 def leads_elsewhere(path: Path, folder: Path) -> bool:
-    """Whether a file in a checkpoint's folder is a link to another kind of file outside of it.
+    """Whether a file in a checkpoint's folder is a link to a file of another name outside of it.
 
     A link to a file of the same name is how people share one vocabulary among folders.
     """

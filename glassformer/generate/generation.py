@@ -227,7 +227,8 @@ def initial_decoder_ids(model, given: Tensor | None, batch: int, settings: Gener
         start = settings.decoder_start_token_id
         begin = [model.start_token() if start is None else start, *forced_tokens(settings, model.config.vocab_size)]
         return torch.tensor([begin] * batch, device=model.device)
-    check_tensor(given, "decoder_input_ids", WHOLE, "B T")
+    device = model.device if getattr(given, "is_meta", False) else None
+    check_tensor(given, "decoder_input_ids", WHOLE, "B T", device)
     if len(given) != batch or not given.shape[1]:
         raise InputError(f"decoder_input_ids must have the shape [{batch}, length], got {list(given.shape)}")
     return given.to(model.device)

@@ -51,10 +51,13 @@ WEIGHTS = KeyMap(
 )
 
 
+KINDS = ("c2p", "p2c", "none", "")
+
+
 def check_attention_kinds(name: str, value: Any) -> list[str] | None:
     """Content to position, position to content: a list, or a string as in the first files, "c2p|p2c"."""
     kinds = [kind.strip() for kind in value.lower().split("|")] if isinstance(value, str) else value
-    if kinds is not None and not (isinstance(kinds, list) and set(kinds) <= {"c2p", "p2c", "none", ""}):
+    if kinds is not None and not (isinstance(kinds, list) and all(kind in KINDS for kind in kinds)):
         raise ConfigError(f"{name} takes 'c2p' (content to position) and 'p2c', got {shown(value)}")
     return kinds
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
-from ..nn.tensor_inputs import WHOLE, check_broadcast, check_finite, check_ids, check_tensor
+from ..nn.tensor_inputs import WHOLE, as_index, check_broadcast, check_finite, check_ids, check_tensor
 from .base.generation_mixin import GenerationMixin
 from .base.heads import (
     ForMultipleChoice,
@@ -238,7 +238,7 @@ def check_places(places: Tensor, name: str, batch: int, length: int, device: tor
 
 def tokens_at(x: Tensor, index: Tensor) -> Tensor:
     """The vectors of some tokens of each sequence: B T C and B K -> B K C."""
-    return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
+    return x.gather(1, as_index(index)[..., None].expand(-1, -1, x.shape[-1]))
 
 
 def without_masked(scores: Tensor, p_mask: Tensor | None) -> Tensor:

@@ -161,7 +161,7 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
     # --- the engine and its fallback ---------------------------------------------------------------------------
 
     def _build_engine(self) -> Tokenizer:
-        return engine_for(self)
+        return engine_for(self, {self.unk_token: self.unk_token_id, **self.vocab})  # it may be an added token
 
     def _engine_agrees(self, text: str, split_special_tokens: bool) -> bool:
         if self.never_split or not self.do_basic_tokenize or engine_may_differ(text):
@@ -193,7 +193,7 @@ class BertTokenizer(LowerCasing, EngineWithFallback, PreTrainedTokenizer):
                 tokens.append(piece.token)
                 offsets.append((piece.start, piece.end))
                 words.append(number)
-        unknown = self.vocab[self.unk_token]
+        unknown = self.unk_token_id
         return Pieces([self.vocab.get(token, unknown) for token in tokens], (offsets, words), tokens)
 
     def _words(self, text: str, split_special_tokens: bool = False) -> Iterable[Word]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
+from .base.special_tokens import AddedToken
 from .base.template import template_with_segments
 from .base.tokenizer_files import setting
 from .encoding import Slot
@@ -53,7 +54,7 @@ class DebertaV2Tokenizer(LowerCasing, SentencePieceTokenizer):
     ) -> None:
         vocabulary = self._vocabulary(vocab_file, vocab)
         added = dict(vocabulary.added) | dict(shared.pop("added_tokens", None) or {})
-        known = {each if isinstance(each, str) else each.get("content") for each in added.values()}
+        known = {AddedToken.read(each, special=False, where=vocabulary.name).content for each in added.values()}
         if mask_token is not None and str(mask_token) not in vocabulary.vocab and str(mask_token) not in known:
             added[max([*vocabulary.vocab.values(), *added]) + 1] = str(mask_token)
         super().__init__(

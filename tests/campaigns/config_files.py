@@ -13,15 +13,17 @@ from typing import Any
 import torch
 
 import glassformer
-from glassformer import LoraConfig, SentenceEncoder, add_lora, pipeline
+from glassformer import LoraConfig, PreTrainedModel, SentenceEncoder, add_lora, pipeline
 from glassformer.errors import GlassformerError
 from glassformer.tasks.sentences.pooling import Dense, Pooling
 from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
+from ..models.architectures import ARCHITECTURES
+from ..models.encoder_decoders import ENCODER_DECODERS
 from .case import Case
 from .json_mutations import damage, mutate
-from .small_models import SHAPE, WORDS, small_classifier
+from .small_models import small_classifier
 
 NAME = "config files"
 COMMON = [
@@ -55,13 +57,12 @@ def made(folder: Path) -> dict[str, tuple[list[str], Callable[[Path], Any]]]:
     """A checkpoint of each kind: its JSON files, and what is done with it."""
     torch.manual_seed(0)
     small_classifier(folder / "classifier")
-    shape = {"vocab_size": len(WORDS), "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 16}
-    glassformer.GPT2LMHeadModel(glassformer.GPT2Config(**shape)).save_pretrained(folder / "writer")
-    shape = {"vocab_size": len(WORDS), "dim": 8, "n_layers": 2, "n_heads": 2, "hidden_dim": 8}
-    config = glassformer.DistilBertConfig(**shape, max_position_embeddings=16)
-    glassformer.DistilBertForMaskedLM(config).save_pretrained(folder / "distilbert")
-    config = glassformer.TransformerConfig(vocab_size=len(WORDS), max_position_embeddings=16, **SHAPE)
-    glassformer.Transformer(config).save_pretrained(folder / "transformer")
+    loads = {
+        each.model_type: (each.decoder or each.body, each.tiny(**(each.decoder_fields or {}))) for each in ARCHITECTURES
+    }
+    loads |= {each.model_type: (each.model, each.tiny()) for each in ENCODER_DECODERS}
+    for name, (kind, config) in loads.items():
+        kind(config).save_pretrained(folder / name)
     model = glassformer.BertForSequenceClassification.from_pretrained(folder / "classifier")
     add_lora(model, LoraConfig(r=2, modules_to_save=["classifier"]))
     model.save_pretrained(folder / "adapter")
@@ -71,11 +72,13 @@ def made(folder: Path) -> dict[str, tuple[list[str], Callable[[Path], Any]]]:
     train(folder / "classifier", folder / "run", 1, resume=False)
     (folder / "run" / "checkpoint").mkdir()
     shutil.copytree(folder / "run" / "checkpoint-1", folder / "run" / "checkpoint", dirs_exist_ok=True)
+    files = ["config.json", "generation_config.json"]
     return {
+        **{
+            name: ([file for file in files if (folder / name / file).exists()], partial(use, loads[name][0]))
+            for name in loads
+        },
         "classifier": (["config.json"], classify),
-        "writer": (["config.json", "generation_config.json"], write),
-        "distilbert": (["config.json"], body_of),
-        "transformer": (["config.json"], body_of),
         "adapter": (["adapter_config.json", "config.json"], classify_with_adapter),
         "sentences": (SENTENCE_FILES, encode),
         "run": (["checkpoint/training_state.json", "checkpoint/config.json"], resume),
@@ -111,19 +114,18 @@ def classify_with_adapter(folder: Path) -> None:
     model.save_pretrained(folder / "again")
 
 
-def write(folder: Path) -> None:
-    model = glassformer.AutoModelForCausalLM.from_pretrained(folder)
-    model.generate(torch.tensor([[5, 6]]), max_new_tokens=3)
-    model.save_pretrained(folder / "again")
-    glassformer.AutoModelForCausalLM.from_pretrained(folder / "again")
-
-
-def body_of(folder: Path) -> None:
-    model = glassformer.AutoModel.from_pretrained(folder)
-    repr(model.config)
+def use(kind: type[PreTrainedModel], folder: Path) -> None:
+    """Load a model by its configuration and by its class, let it read or write, and save it."""
+    body = glassformer.AutoModel.from_pretrained(folder)
+    repr(body.config)
     ids = torch.tensor([[2, 5, 3]])
-    model(ids, ids) if model.config.is_encoder_decoder else model(ids)
+    body(ids, decoder_input_ids=ids) if body.config.is_encoder_decoder else body(ids)
+    model = kind.from_pretrained(folder)
+    if hasattr(model, "generate"):
+        model.generate(ids, max_new_tokens=2)
     model.save_pretrained(folder / "again")
+    again = kind.from_pretrained(folder / "again")
+    assert all(value.equal(again.state_dict()[name]) for name, value in model.state_dict().items())
 
 
 def encode(folder: Path) -> None:

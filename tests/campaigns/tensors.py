@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import torch
 from glassformer import PreTrainedModel
 from glassformer.errors import GlassformerError
 from glassformer.nn.cache import Cache
+from glassformer.registry import ARCHITECTURES as REGISTERED
+from glassformer.registry import import_class
 
 from ..models.architectures import ARCHITECTURES, Architecture, tokens
+from ..models.encoder_decoders import ENCODER_DECODERS, EncoderDecoder
 from .case import Case
 from .hostile_tensors import hostile
 
@@ -24,7 +28,7 @@ Call = tuple[str, Callable[..., Any], dict[str, Any]]
 
 def cases(rng: random.Random, folder: Path) -> Iterator[Case]:
     torch.manual_seed(rng.randrange(2**31))
-    calls = [call for architecture in ARCHITECTURES for call in calls_of(architecture)]
+    calls = all_calls()
     while True:
         name, function, arguments = rng.choice(calls)
         arguments = dict(arguments)
@@ -33,6 +37,11 @@ def cases(rng: random.Random, folder: Path) -> Iterator[Case]:
         yield Case(
             f"{name}: {done}", lambda function=function, given=arguments: run(function, given), (GlassformerError,)
         )
+
+
+def all_calls() -> list[Call]:
+    calls = [call for each in ARCHITECTURES for call in calls_of(each)]
+    return calls + [call for each in ENCODER_DECODERS for call in calls_of_encoder_decoder(each)]
 
 
 def run(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
@@ -57,10 +66,14 @@ def change(rng: random.Random, arguments: dict[str, Any]) -> str:
 def calls_of(architecture: Architecture) -> Iterator[Call]:
     """Calls that work: of all models of an architecture, of their parts, and of generation."""
     config = architecture.tiny()
-    kinds = {architecture.body: lambda b, t: {}, **architecture.heads}
-    for kind, labels in kinds.items():
+    registered = [import_class(f"models.{path}") for path in REGISTERED[architecture.model_type].classes.values()]
+    for kind in dict.fromkeys((architecture.body, *architecture.heads, *registered)):
         model = made(kind, config)
-        given = {**usual_arguments(model), **labels(BATCH, LENGTH)}
+        given = usual_arguments(model)
+        if kind in architecture.heads:
+            given |= architecture.heads[kind](BATCH, LENGTH)
+        if kind.__name__.endswith(("ForMultipleChoice", "DoubleHeadsModel")):  # two choices
+            given |= {name: torch.stack((value, value), 1) for name, value in given.items() if torch.is_tensor(value)}
         model(**{name: value for name, value in given.items() if value is not None})
         yield f"{kind.__name__}", model, given
         if kind is architecture.body and hasattr(model, "embeddings"):
@@ -117,9 +130,44 @@ def decoder_calls(model: PreTrainedModel) -> Iterator[Call]:
             model(**arguments, past_key_values=cache)
 
         yield f"{name} with a Cache", with_cache, {"input_ids": tokens(BATCH, 1), "batch": ids, "layers": 3}
+    yield from generation_calls(model)
+
+
+def generation_calls(model: PreTrainedModel) -> Iterator[Call]:
+    ids = tokens(BATCH, LENGTH)
     given = {"inputs": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": None, "decoder_input_ids": None}
     given |= {"encoder_hidden_states": None, "encoder_attention_mask": None, "generator": None}
-    yield f"{name}.generate", lambda **all: model.generate(**all, max_new_tokens=2), given
+    name = f"{type(model).__name__}.generate"
+    for how in ({}, {"do_sample": True}, {"num_beams": 2}):
+        yield f"{name}{how or ''}", partial(generate, model, **how), given
+
+
+def generate(model: PreTrainedModel, **arguments: Any) -> None:
+    model.generate(**arguments, max_new_tokens=2)
+
+
+def calls_of_encoder_decoder(each: EncoderDecoder) -> Iterator[Call]:
+    """The same of an encoder-decoder, also with what its encoder returned before."""
+    for path in dict.fromkeys(REGISTERED[each.model_type].classes.values()):
+        model = made(import_class(f"models.{path}"), each.tiny())
+        name, given = type(model).__name__, usual_arguments(model)
+        if "labels" in given:
+            given["labels"] = tokens(BATCH, 4)
+        with torch.no_grad():
+            out = model(**{name: value for name, value in given.items() if value is not None})
+        yield name, model, given
+        if "encoder_outputs" in given:
+            sources = {name: None for name in ("input_ids", "inputs_embeds") if name in given}
+            states = {"states": out.encoder_last_hidden_state, "encoder_outputs": (), "labels": None}
+            yield f"{name} with encoder_outputs", partial(call_with_states, model), {**given, **sources, **states}
+        if model is not model.base_model or each.model is type(model):
+            yield from generation_calls(model)
+
+
+def call_with_states(model: PreTrainedModel, states: Any, encoder_outputs: Any, **arguments: Any) -> None:
+    """A call with what an encoder returned: `states`, or the hostile value in place of all of it."""
+    is_usual = isinstance(encoder_outputs, tuple) and not encoder_outputs
+    model(**arguments, encoder_outputs=(states,) if is_usual else encoder_outputs)
 
 
 def other_past(rng: random.Random, past: tuple) -> tuple[Any, str]:

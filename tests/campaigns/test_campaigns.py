@@ -9,8 +9,12 @@ import time
 
 import pytest
 
+from glassformer.registry import ARCHITECTURES
+
 from .__main__ import Campaign, failure_of, modules
 from .case import Case
+from .config_files import made
+from .tensors import all_calls
 
 FEW = 6
 
@@ -24,6 +28,16 @@ def test_a_few_cases_of_each_campaign(module, tmp_path):
             pytest.skip("see the reason above")
     campaign.close()
     assert campaign.tried == few and campaign.failed == 0
+
+
+def test_every_registered_model_is_called_with_tensors_that_do_not_fit():
+    called = {name.split()[0] for name, _, _ in all_calls()}
+    classes = {path.rpartition(".")[2] for each in ARCHITECTURES.values() for path in each.classes.values()}
+    assert classes <= called
+
+
+def test_configs_of_every_registered_architecture_are_damaged(tmp_path):
+    assert {*ARCHITECTURES} <= {*made(tmp_path)}
 
 
 def fails(error):

@@ -10,8 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from glassformer import registry
 from glassformer.errors import GlassformerError
-from glassformer.text import AutoTokenizer, BertTokenizer, GPT2Tokenizer, OpenAIGPTTokenizer, RobertaTokenizer
+from glassformer.text import AutoTokenizer
+from glassformer.text.sentencepiece.charsmap_writer import compile_rules
+from glassformer.text.sentencepiece.model_file import (
+    BPE,
+    CONTROL,
+    UNIGRAM,
+    UNKNOWN,
+    USER_DEFINED,
+    Normalization,
+    Piece,
+    SentencePieceModel,
+    write_model,
+)
 from glassformer.text.tokenizer import PreTrainedTokenizer
 
 from .case import Case
@@ -31,11 +44,16 @@ NAMES = [
 
 def cases(rng: random.Random, folder: Path) -> Iterator[Case]:
     originals = []
-    for kind, made in tokenizers().items():
-        made.add_tokens(["Q7"])
-        made.save_pretrained(folder / kind)
-        write_config(folder / kind / "config.json", made)
-        originals.append((folder / kind, type(made), encoded(AutoTokenizer.from_pretrained(folder / kind))))
+    for name in sorted({path.rpartition(".")[2] for path in registry.TOKENIZERS.values()}):
+        for way, made in enumerate(tokenizers(registry.import_class(f"text.{registry.TOKENIZERS[name]}"), folder)):
+            made.add_tokens(["Q7"])
+            kept = folder / f"{name}-{way}"
+            made.save_pretrained(kept)
+            if way == 1:  # by its tokenizer.json alone
+                for file in type(made).vocab_files_names.values():
+                    (kept / file).unlink()
+            (kept / "config.json").write_text(json.dumps({"model_type": "bert"}))  # tokenizer_config.json says more
+            originals.append((kept, type(made), encoded(AutoTokenizer.from_pretrained(kept))))
     while True:
         original, kind, expected = rng.choice(originals)
         copy = folder / "changed"
@@ -46,29 +64,69 @@ def cases(rng: random.Random, folder: Path) -> Iterator[Case]:
         yield Case(f"{original.name}, {name}: {description}", run, (GlassformerError,))
 
 
-def tokenizers() -> dict[str, PreTrainedTokenizer]:
-    """A small tokenizer of every kind."""
-    words = "[PAD] [UNK] [CLS] [SEP] [MASK] low ##er new ! 北 京 under a ##a [ ] mask".split()
-    merges = [("l", "o"), ("lo", "w"), ("e", "r"), ("Ġ", "low")]
-    symbols = [*"lowernus!Ġ<>|k", *("".join(pair) for pair in merges)]
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
-    ends = [("l", "o"), ("lo", "w</w>"), ("e", "r</w>")]
-    letters = [*"lowernus!", *(letter + "</w>" for letter in "lowernus!"), *("".join(pair) for pair in ends), "<unk>"]
+def tokenizers(kind: type[PreTrainedTokenizer], folder: Path) -> Iterator[PreTrainedTokenizer]:
+    """Small tokenizers of a kind: one that is saved with its vocabulary, and one that may be saved without it."""
+    files = set(kind.vocab_files_names)
+    if files == {"vocab_file"} and issubclass(kind, registry.import_class("text.bert_tokenizer.BertTokenizer")):
+        words = "[PAD] [UNK] [CLS] [SEP] [MASK] <unk> <sep> <pad> <cls> <mask> <s> </s>".split()
+        words += "low ##er new ! 北 京 under a ##a [ ] mask".split()
+        made = [kind(vocab=numbered(words), model_max_length=64)] * 2
+    elif kind.__name__ == "OpenAIGPTTokenizer":
+        ends = [("l", "o"), ("lo", "w</w>"), ("e", "r</w>")]
+        letters = [*"lowernus!", *(letter + "</w>" for letter in "lowernus!"), *map("".join, ends), "<unk>"]
+        made = [kind(vocab=numbered(letters), merges=ends)] * 2
+    elif files == {"vocab_file", "merges_file"}:
+        merges = [("l", "o"), ("lo", "w"), ("e", "r"), ("Ġ", "low")]
+        symbols = [*"lowernus!Ġ<>|k", *map("".join, merges), "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
+        made = [kind(vocab=numbered(symbols + special), merges=merges)] * 2
+    else:
+        made = [kind.from_pretrained(sentencepiece_folder(kind, folder, way)) for way in (UNIGRAM, UNIGRAM, BPE)]
+    yield from made
 
-    def numbered(tokens: list[str]) -> dict[str, int]:
-        return {token: index for index, token in enumerate(dict.fromkeys(tokens))}
 
-    return {
-        "bert": BertTokenizer(vocab=numbered(words), model_max_length=64),
-        "gpt2": GPT2Tokenizer(vocab=numbered(symbols + special), merges=merges),
-        "roberta": RobertaTokenizer(vocab=numbered(symbols + special), merges=merges),
-        "openai-gpt": OpenAIGPTTokenizer(vocab=numbered(letters), merges=ends),
-    }
+def numbered(tokens: list[str]) -> dict[str, int]:
+    return {token: index for index, token in enumerate(dict.fromkeys(tokens))}
 
 
-def write_config(path: Path, tokenizer: PreTrainedTokenizer) -> None:
-    types = {"BertTokenizer": "bert", "GPT2Tokenizer": "gpt2", "OpenAIGPTTokenizer": "openai-gpt"}
-    path.write_text(json.dumps({"model_type": types.get(type(tokenizer).__name__, "roberta")}))
+def sentencepiece_folder(kind: type[PreTrainedTokenizer], folder: Path, algorithm: str) -> Path:
+    """A folder with a model file of a few pieces, some of them in the places of the special tokens."""
+    special = {
+        "AlbertTokenizer": "<pad> <unk> [CLS] [SEP] [MASK]",
+        "DebertaV2Tokenizer": "[PAD] [CLS] [SEP] [UNK]",
+        "T5Tokenizer": "<pad> </s> <unk>",
+        "XLNetTokenizer": "<unk> <s> </s> <cls> <sep> <pad> <mask> <eod> <eop>",
+    }.get(kind.__name__, "<unk> <s> </s>")
+    unknown = ("<unk>", "[UNK]")
+    pieces = [Piece(each, 0.0, UNKNOWN if each in unknown else CONTROL) for each in special.split()]
+    texts = [
+        "\u2581",
+        "l",
+        "o",
+        "w",
+        "e",
+        "r",
+        "n",
+        "s",
+        "lo",
+        "low",
+        "er",
+        "\u2581low",
+        "\u2581new",
+        "北",
+        "京",
+        "ü",
+        "a",
+        "1",
+        "aa",
+    ]
+    pieces += [Piece(text, -1.0 - number) for number, text in enumerate(texts)] + [Piece(".", 0.0, USER_DEFINED)]
+    rules = compile_rules({"Ü": "ü", "U\u0308": "ü", "ﬁ": "fi", "\u3000": " "})
+    model = SentencePieceModel(tuple(pieces), algorithm, Normalization(rules, name="few"))
+    place = folder / f"made-{kind.__name__}-{algorithm}"
+    place.mkdir(exist_ok=True)
+    (place / kind.vocab_files_names["vocab_file"]).write_bytes(write_model(model))
+    return place
 
 
 def change(rng: random.Random, path: Path) -> tuple[Callable[[Path], Any], bool, str]:

@@ -83,6 +83,17 @@ def test_a_link_of_the_usual_name_must_lead_to_a_vocabulary(bert, secret, tmp_pa
     assert BertTokenizer(vocab_file=bert / "vocab.txt").vocab_size == 2 + len(WORDS)  # the caller named it
 
 
+@pytest.mark.parametrize("name", ["added_tokens.json", "special_tokens_map.json", "tokenizer_config.json"])
+def test_a_table_that_is_a_link_to_another_file_is_refused(bert, tmp_path, name):
+    outside = tmp_path / "credentials.json"
+    outside.write_text('{"password": "of-the-user"}')
+    (bert / name).unlink(missing_ok=True)
+    (bert / name).symlink_to(outside)
+    with pytest.raises(TokenizerError, match="is a link out of its folder, to a file of another name") as caught:
+        AutoTokenizer.from_pretrained(bert)
+    assert "of-the-user" not in str(caught.value)
+
+
 def as_cached(folder: Path, repository: Path) -> Path:
     """The files of a folder as the hub's client keeps them: a snapshot of links to blobs."""
     snapshot = repository / "snapshots" / ("a" * 40)

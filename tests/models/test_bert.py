@@ -337,6 +337,9 @@ def test_multiple_choice():
     assert out.loss.requires_grad
     with pytest.raises(InputError, match="B choices T"):
         model(tokens(2, 5))
+    for mask in (torch.ones(2, 3, 5).to_sparse(), torch.ones(3, 5).to_sparse(), [[1]], "x"):
+        with pytest.raises(InputError, match="attention_mask must be a"):
+            model(tokens(6, 5).view(2, 3, 5), attention_mask=mask)
 
 
 # -- decoder ----------------------------------------------------------------------------------------------------

@@ -152,8 +152,9 @@ def test_kinds_of_attention_in_files():
     assert read({"pos_att_type": "P2C|c2p"}).pos_att_type == ["p2c", "c2p"]
     assert read({"pos_att_type": "none", "relative_attention": False}).score_terms == 2  # as transformers counts
     assert glassformer.DebertaV2Config.from_dict({"pos_att_type": "none"}).score_terms == 1
-    with pytest.raises(glassformer.ConfigError, match="pos_att_type takes 'c2p'"):
-        read({"pos_att_type": ["p2p"]})
+    for kind in ("p2p", 5, {}, ["c2p"]):
+        with pytest.raises(glassformer.ConfigError, match="pos_att_type takes 'c2p'"):
+            read({"pos_att_type": [kind]})
     with pytest.raises(glassformer.ConfigError, match="talking_head = True changes the computation"):
         read({"talking_head": True})
     for key, value in {"attention_head_size": 32, "pooler_hidden_size": 32, "conv_kernel_size": 4}.items():

@@ -87,6 +87,17 @@ def test_wrong_token_ids_are_refused(kind, batch):
         model(**{**batch, "mc_token_ids": torch.full((2, 3), 7)})
     with pytest.raises(InputError, match="B choices T"):
         model(batch["input_ids"][0])
+    small = model(**{**batch, "mc_token_ids": batch["mc_token_ids"].to(torch.uint8)})  # not a mask of tokens
+    assert torch.equal(small.mc_logits, model(**batch).mc_logits)
+
+
+@pytest.mark.parametrize("wrong", [5, "x", [1], torch.ones(2, 3, 7).to_sparse(), torch.ones(2, 3, 7, device="meta")])
+@pytest.mark.parametrize("name", ["input_ids", "attention_mask", "position_ids", "labels", "mc_token_ids"])
+def test_arguments_that_do_not_fit_are_named(kind, batch, name, wrong):
+    architecture, ours_class, _ = kind
+    model = ours_class(architecture.tiny()).eval()
+    with pytest.raises(InputError, match=f"{name}|the index of a token"):
+        model(**{**batch, name: wrong})
 
 
 def test_both_heads_learn(kind, batch):

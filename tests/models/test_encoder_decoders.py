@@ -336,3 +336,11 @@ def test_unusable_inputs_are_reported(model, batch):
             model(**given)
     with pytest.raises(glassformer.ArgumentError, match="did you mean 'labels'"):
         model(**batch, labls=None)
+    target = batch["decoder_input_ids"]
+    for states in (0.5, "", {}, (), torch.ones(5, 3, 4)):
+        with pytest.raises(glassformer.InputError, match=r"encoder_outputs must be .* \(last_hidden_state,\), got "):
+            model(encoder_outputs=states, decoder_input_ids=target)
+    with pytest.raises(glassformer.InputError, match=r"encoder_outputs\[0\] must be floating-point numbers"):
+        model(encoder_outputs=(target,), decoder_input_ids=target)
+    with pytest.raises(glassformer.InputError, match="decoder_input_ids is on the device meta"):
+        model.generate(batch["input_ids"], decoder_input_ids=target.to("meta"), max_new_tokens=1)

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from glassformer.errors import TokenizerError
-from glassformer.text import AutoTokenizer, BertTokenizer, OpenAIGPTTokenizer
+from glassformer.text import AlbertTokenizer, AutoTokenizer, BertTokenizer, DebertaV2Tokenizer, OpenAIGPTTokenizer
+
+from ..campaigns.tokenizer_files import sentencepiece_folder
 
 CONFIG, SPECIAL, ADDED, ENGINE = (
     "tokenizer_config.json",
@@ -85,6 +87,40 @@ def test_an_unknown_token_that_was_added_later_is_found(tmp_path):
     """The engine knows no added tokens, so texts with unknown letters are read by the readable algorithm."""
     made = OpenAIGPTTokenizer(vocab={"a": 0, "a</w>": 1}, merges=[], added_tokens={2: "<unk>"})
     assert made("a b aa")["input_ids"] == [1, 2, 0, 1]
+
+
+def test_words_unknown_to_a_bert_tokenizer_have_the_id_of_a_token_that_was_added_later(tmp_path):
+    made = BertTokenizer(vocab={"a": 0, "##b": 1}, added_tokens={2: "[UNK]"}, **dict.fromkeys(WITHOUT))
+    made.save_pretrained(tmp_path)
+    for each in (made, BertTokenizer.from_pretrained(tmp_path)):
+        assert each(["ab ü x", "a"])["input_ids"] == [[0, 1, 2, 2], [0]]
+        assert each._reference_pieces("ab ü x", False).ids == [0, 1, 2, 2]
+
+
+WITHOUT = ("cls_token", "sep_token", "pad_token", "mask_token")
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "place", "value", "message"),
+    [
+        (DebertaV2Tokenizer, CONFIG, ("added_tokens_decoder", "1"), [1], r"a token must be a string .*, got \[1\]"),
+        (DebertaV2Tokenizer, CONFIG, ("added_tokens_decoder", "1", "content"), {}, "a token must be a string"),
+        (AlbertTokenizer, ENGINE, ("added_tokens", 1, "content"), {"a": 1}, "a token must be a string"),
+        (AlbertTokenizer, ENGINE, ("model", "vocab", 7, 1), 10**400, "entry 7 of the vocabulary: the score must be"),
+        (AlbertTokenizer, ENGINE, ("model", "vocab", 7, 1), float("nan"), "the score must be a number, got nan"),
+    ],
+)
+def test_files_of_sentencepiece_vocabularies(tmp_path, kind, file, place, value, message):
+    kind.from_pretrained(sentencepiece_folder(kind, tmp_path, "unigram")).save_pretrained(tmp_path / "saved")
+    path = tmp_path / "saved" / file
+    changed = owner = json.loads(path.read_text())
+    for key in place[:-1]:
+        owner = owner[key]
+    owner[place[-1]] = value
+    path.write_text(json.dumps(changed))
+    (tmp_path / "saved" / kind.vocab_files_names["vocab_file"]).unlink()
+    with pytest.raises(TokenizerError, match=message):
+        kind.from_pretrained(tmp_path / "saved")
 
 
 def test_special_tokens_may_hold_spaces(tmp_path):

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...nn.loss import label_loss
+from ...nn.tensor_inputs import WHOLE, check_tensor
 from .generation_mixin import GenerationMixin
-from .heads import CausalLMHeadModel, next_token_loss, score_tokens
+from .heads import CausalLMHeadModel, flatten_choices, next_token_loss, score_tokens
 from .outputs import DoubleHeadsModelOutput
 from .sequence_summary import SequenceSummary
-from .signature import TEXT
 
 
 class DoubleHeadsModel(GenerationMixin, CausalLMHeadModel):
@@ -29,15 +29,14 @@ class DoubleHeadsModel(GenerationMixin, CausalLMHeadModel):
         return_dict: bool | None,
     ) -> DoubleHeadsModelOutput | tuple:
         """The return value of a forward."""
-        values = inputs["inputs_embeds"][..., 0] if "inputs_embeds" in inputs else inputs.get("input_ids")
-        if values is None or values.dim() != 3:
-            raise InputError("two heads take a batch of the shape B choices T")
-        of_tokens = {*TEXT} - {"head_mask"}
-        body = self.transformer.encode(
-            **{name: value.flatten(0, 1) if name in of_tokens else value for name, value in inputs.items()}
-        )
-        shape = values.shape
+        shape, flat = flatten_choices(inputs)
+        body = self.transformer.encode(**flat)
         _, logits = score_tokens(self.word_logits, body)  # B*choices T V
+        for name, value, wanted in (("mc_token_ids", mc_token_ids, shape[:2]), ("labels", labels, shape)):
+            if value is not None:
+                check_tensor(value, name, WHOLE)
+                if value.shape != wanted:
+                    raise InputError(f"{name} must have the shape {list(wanted)}, got {list(value.shape)}")
         index = None if mc_token_ids is None else mc_token_ids.reshape(-1)
         mc_logits = self.multiple_choice_head(body, index).view(shape[:-1])  # B choices
         loss = None if labels is None else next_token_loss(logits, labels.reshape(-1, shape[-1]), body)

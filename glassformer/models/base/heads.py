@@ -6,7 +6,7 @@ A class here uses modules (`dropout`, `classifier`, ...) that the architecture's
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
 import torch
@@ -316,6 +316,23 @@ class ForTokenClassification(Classifier):
             self.record_new_part("crf")
 
 
+def flatten_choices(
+    inputs: dict[str, Any], extra_inputs: Collection[str] = ()
+) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """The shape B choices T of a batch, and its inputs with all choices one below the other."""
+    ids, vectors = inputs.get("input_ids"), inputs.get("inputs_embeds")
+    values, shape = (ids, "B choices T") if vectors is None else (vectors, "B choices T C")
+    check_tensor(values, "input_ids" if vectors is None else "inputs_embeds", shape=shape)
+    of_tokens = {*TEXT, *extra_inputs} - {"head_mask"}
+
+    def is_of_choices(name: str, value: Any) -> bool:  # anything else is refused by the body
+        is_dense = isinstance(value, Tensor) and value.layout is torch.strided and not value.is_nested
+        return name in of_tokens and is_dense and value.shape[:2] == values.shape[:2]
+
+    flat = {name: value.flatten(0, 1) if is_of_choices(name, value) else value for name, value in inputs.items()}
+    return tuple(values.shape[:3]), flat
+
+
 class ForMultipleChoice(HeadModel):
     """Which of several texts fits best? Inputs are B choices T."""
 
@@ -325,17 +342,8 @@ class ForMultipleChoice(HeadModel):
     def forward(
         self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
     ) -> ModelOutput | tuple:
-        ids, vectors = inputs.get("input_ids"), inputs.get("inputs_embeds")
-        values, shape = (ids, "B choices T") if vectors is None else (vectors, "B choices T C")
-        check_tensor(values, "input_ids" if vectors is None else "inputs_embeds", shape=shape)
-        choices = values.shape[1]
-        of_tokens = {*TEXT, *self.base_model.extra_inputs} - {"head_mask"}
-        flat = {
-            name: value.flatten(0, 1)
-            for name, value in inputs.items()
-            if name in of_tokens and getattr(value, "shape", ())[:2] == values.shape[:2]
-        }
-        body = self.base_model.encode(**{**inputs, **flat})
+        (_, choices, _), flat = flatten_choices(inputs, self.base_model.extra_inputs)
+        body = self.base_model.encode(**flat)
         logits = self.text_logits(body).view(-1, choices)  # B choices
         loss = None if labels is None else label_loss(logits, labels)
         return self.as_output(self.output_class, body, return_dict, loss=loss, logits=logits)

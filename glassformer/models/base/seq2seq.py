@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from ...checkpoints.config_fields import boolean, integer
 from ...checkpoints.pretrained_config import PretrainedConfig
-from ...errors import ConfigError, InputError
+from ...errors import ConfigError, InputError, shown
 from ...nn.loss import IGNORED, label_loss
-from ...nn.tensor_inputs import check_tensor
+from ...nn.tensor_inputs import FLOATING, check_tensor
 from .encoder_decoder import Decoder, Encoder
 from .generation_mixin import GenerationMixin
 from .heads import LinearLMHeadModel, pack_labels, score_tokens
@@ -147,9 +147,10 @@ class EncoderDecoderBody(PreTrainedModel):
         else:
             if any(value is not None for value in source.values()):
                 raise InputError("give either input_ids or encoder_outputs, not both")
-            given = self.source_of_outputs(encoder_outputs[0], attention_mask)
+            last = last_hidden_state_of(encoder_outputs)
+            given = self.source_of_outputs(last, attention_mask)
             body = self.decoding_body.encode(**given, **target, **recorded)
-            states = (encoder_outputs[0], None, None)
+            states = (last, None, None)
         names = ("encoder_last_hidden_state", "encoder_hidden_states", "encoder_attentions")
         return body, dict(zip(names, states, strict=True))
 
@@ -169,6 +170,18 @@ class EncoderDecoderBody(PreTrainedModel):
     def source_of_outputs(self, states: Tensor, attention_mask: Tensor | None) -> dict[str, Tensor | None]:
         """The decoder's arguments for the hidden states of an earlier call of the encoder."""
         return {"encoder_hidden_states": states, "encoder_attention_mask": attention_mask}
+
+
+def last_hidden_state_of(encoder_outputs: Any) -> Tensor:
+    """What a decoder reads of the outputs of an earlier call of the encoder."""
+    is_plain = isinstance(encoder_outputs, tuple | list) and len(encoder_outputs) > 0
+    states = encoder_outputs[0] if is_plain else getattr(encoder_outputs, "last_hidden_state", None)
+    if states is None:
+        raise InputError(
+            f"encoder_outputs must be what an encoder returned, or (last_hidden_state,), got {shown(encoder_outputs)}"
+        )
+    check_tensor(states, "encoder_outputs[0]", FLOATING, "B S C")
+    return states
 
 
 class Seq2SeqModel(GenerationMixin, EncoderDecoderBody, LinearLMHeadModel):

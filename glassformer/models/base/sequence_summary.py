@@ -10,7 +10,7 @@ from ...errors import InputError
 from ...nn.activation import ACTIVATIONS
 from ...nn.dropout import Dropout
 from ...nn.layout import sequence_lengths
-from ...nn.tensor_inputs import WHOLE, check_tensor
+from ...nn.tensor_inputs import WHOLE, as_index, check_tensor
 from .outputs import BodyOutput
 
 SUMMARY_TYPES = ("last", "first", "mean", "cls_index")
@@ -52,6 +52,7 @@ class SequenceSummary(nn.Module):
 def pick_tokens(body: BodyOutput, index: Tensor) -> Tensor:
     """The hidden state of one token of each sequence (index B): B C."""
     check_tensor(index, "the index of a token", WHOLE, device=body.rows.device)
+    index = as_index(index)
     layout = body.layout
     if index.shape != (layout.batch,) or not bool(((index >= 0) & (index < layout.length)).all()):
         raise InputError(f"the index of a token in each of {layout.batch} texts is from 0 to {layout.length - 1}")

@@ -6,7 +6,6 @@ import base64
 import binascii
 import dataclasses
 import json
-import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import TokenizerError, shown
 from ...json_fields import JsonFields, is_boolean, is_integer, is_list, is_string, json_text
 from ..base.settings import read_token
+from ..base.special_tokens import AddedToken
 from ..base.tokenizer_files import VocabularyFile, read_fields
 from ..wordpiece.wordpiece_files import put_added_tokens, read_added_tokens
 from .model_file import BYTE, CONTROL, NORMAL, UNIGRAM, UNKNOWN, Normalization, Piece, SentencePieceModel, byte_piece
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MODEL_FILES = ("spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model")
 
 
+LARGEST_SCORE = 1e30  # far beyond any; a whole number may be larger than floating-point numbers are
 USUAL_STEPS = ("Replace ' {2,}' by ' '", f"Replace ' {{2,}}' by {SPACE!r}", "Strip")
 
 
@@ -57,7 +58,8 @@ def read_engine_model(path: Path) -> tuple[SentencePieceModel, dict[int, Any], J
     added = read_added_tokens(parsed, path)
     unknown = model.read("unk_id", is_integer(0))
     byte_fallback = model.read("byte_fallback", is_boolean, False)
-    special = {token["content"] for token in added.values() if token.get("special") is True and "content" in token}
+    tokens = [AddedToken.read(token, special=False, where=str(path)) for token in added.values()]
+    special = {token.content for token in tokens if token.special}
     pieces = []
     for number, entry in enumerate(model.read("vocab", is_list, ())):
         text, score = read_entry(entry, f"{path}, entry {number} of the vocabulary")
@@ -85,7 +87,7 @@ def read_entry(entry: Any, where: str) -> tuple[str, float]:
     if not isinstance(entry, list) or len(entry) != 2:
         raise TokenizerError(f"{where} must be a piece and its score, got {shown(entry)}")
     text, score = entry
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= LARGEST_SCORE:
         raise TokenizerError(f"{where}: the score must be a number, got {shown(score)}")
     return read_token(text, where), float(score)
 

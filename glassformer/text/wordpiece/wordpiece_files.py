@@ -90,7 +90,7 @@ def read_added_tokens(parsed: JsonFields, path: Path) -> dict[int, Any]:
     return added
 
 
-def engine_for(tokenizer: BertTokenizer) -> Tokenizer:
+def engine_for(tokenizer: BertTokenizer, vocab: dict[str, int]) -> Tokenizer:
     """The Rust engine for text that holds no special token."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordPiece
@@ -99,7 +99,7 @@ def engine_for(tokenizer: BertTokenizer) -> Tokenizer:
 
     engine = Tokenizer(
         WordPiece(
-            tokenizer.vocab,
+            vocab,
             unk_token=tokenizer.unk_token,
             max_input_chars_per_word=tokenizer.max_input_chars_per_word,
         )
@@ -119,7 +119,7 @@ def engine_text(tokenizer: BertTokenizer) -> str:
     from tokenizers.decoders import WordPiece
     from tokenizers.processors import TemplateProcessing
 
-    engine = engine_for(tokenizer)
+    engine = engine_for(tokenizer, tokenizer.vocab)
     put_added_tokens(engine, tokenizer)
     cls, sep = tokenizer.cls_token, tokenizer.sep_token
     if cls is not None and sep is not None:
