@@ -11,6 +11,7 @@ from ..errors import InputError
 from ..nn.dropout import Dropout
 from ..nn.linear import Linear
 from ..nn.loss import span_loss, text_loss
+from ..nn.tensor_inputs import WHOLE, check_tensor
 from .base.heads import ForTokenClassification, problem_type
 from .base.outputs import (
     BaseModelOutput,
@@ -99,6 +100,9 @@ def repeat_source(
     ids = source["input_ids"]
     if ids is None:
         raise InputError("give input_ids, which the decoder reads too, or decoder_input_ids")
+    check_tensor(ids, "input_ids", WHOLE, "B T")
+    if attention_mask is not None:
+        check_tensor(attention_mask, "attention_mask", device=ids.device)
     start, mask = body.start_token(), attention_mask
     shifted = torch.cat((ids.new_full((len(ids), 1), start), ids[:, :-1]), 1)
     if mask is not None and mask.shape == ids.shape:  # behind padding on the left the text begins anew
@@ -156,6 +160,7 @@ class T5ForSequenceClassification(T5PreTrainedModel):
 
     def last_ends(self, ids: Tensor, mask: Tensor | None, body: BodyOutput) -> Tensor:
         """The decoder's vector at the last `</s>` of every text: B C."""
+        check_tensor(ids, "input_ids", WHOLE, "B T", body.rows.device)
         states, named = body.last_hidden_state, self.config.eos_token_id
         if states.shape[:2] != ids.shape:
             raise InputError(

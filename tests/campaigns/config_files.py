@@ -19,7 +19,7 @@ from glassformer.tasks.sentences.pooling import Dense, Pooling
 from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
-from ..models.architectures import ARCHITECTURES
+from ..models.architectures import ARCHITECTURES, OF_PICTURES
 from ..models.encoder_decoders import ENCODER_DECODERS
 from .case import Case
 from .json_mutations import damage, mutate
@@ -58,7 +58,8 @@ def made(folder: Path) -> dict[str, tuple[list[str], Callable[[Path], Any]]]:
     torch.manual_seed(0)
     small_classifier(folder / "classifier")
     loads = {
-        each.model_type: (each.decoder or each.body, each.tiny(**(each.decoder_fields or {}))) for each in ARCHITECTURES
+        each.model_type: (each.decoder or each.body, each.tiny(**(each.decoder_fields or {})))
+        for each in (*ARCHITECTURES, *OF_PICTURES)
     }
     loads |= {each.model_type: (each.model, each.tiny()) for each in ENCODER_DECODERS}
     for name, (kind, config) in loads.items():
@@ -119,7 +120,10 @@ def use(kind: type[PreTrainedModel], folder: Path) -> None:
     body = glassformer.AutoModel.from_pretrained(folder)
     repr(body.config)
     ids = torch.tensor([[2, 5, 3]])
-    body(ids, decoder_input_ids=ids) if body.config.is_encoder_decoder else body(ids)
+    if "pixel_values" in getattr(body, "feature_inputs", ()):
+        body(torch.rand(1, 3, 16, 16))
+    else:
+        body(ids, decoder_input_ids=ids) if body.config.is_encoder_decoder else body(ids)
     model = kind.from_pretrained(folder)
     if hasattr(model, "generate"):
         model.generate(ids, max_new_tokens=2)

@@ -16,7 +16,7 @@ from glassformer.nn.cache import Cache
 from glassformer.registry import ARCHITECTURES as REGISTERED
 from glassformer.registry import import_class
 
-from ..models.architectures import ARCHITECTURES, Architecture, tokens
+from ..models.architectures import ARCHITECTURES, OF_PICTURES, Architecture, tokens
 from ..models.encoder_decoders import ENCODER_DECODERS, EncoderDecoder
 from .case import Case
 from .hostile_tensors import hostile
@@ -40,7 +40,7 @@ def cases(rng: random.Random, folder: Path) -> Iterator[Case]:
 
 
 def all_calls() -> list[Call]:
-    calls = [call for each in ARCHITECTURES for call in calls_of(each)]
+    calls = [call for each in (*ARCHITECTURES, *OF_PICTURES) for call in calls_of(each)]
     return calls + [call for each in ENCODER_DECODERS for call in calls_of_encoder_decoder(each)]
 
 
@@ -71,12 +71,12 @@ def calls_of(architecture: Architecture) -> Iterator[Call]:
         model = made(kind, config)
         given = usual_arguments(model)
         if kind in architecture.heads:
-            given |= architecture.heads[kind](BATCH, LENGTH)
+            given |= architecture.heads[kind](BATCH, 17 if architecture in OF_PICTURES else LENGTH)
         if kind.__name__.endswith(("ForMultipleChoice", "DoubleHeadsModel")):  # two choices
             given |= {name: torch.stack((value, value), 1) for name, value in given.items() if torch.is_tensor(value)}
         model(**{name: value for name, value in given.items() if value is not None})
         yield f"{kind.__name__}", model, given
-        if kind is architecture.body and hasattr(model, "embeddings"):
+        if kind is architecture.body and "input_ids" in given:
             yield from calls_of_parts(model)
     if architecture.decoder is not None:
         decoder = made(architecture.decoder, architecture.tiny(**architecture.decoder_fields))
@@ -91,9 +91,18 @@ def usual_arguments(model: PreTrainedModel) -> dict[str, Any]:
     """The arguments of a forward, with values that fit or None."""
     mask = torch.ones(BATCH, LENGTH, dtype=torch.long)
     mask[1, 4:] = 0
-    known = {"input_ids": tokens(BATCH, LENGTH), "attention_mask": mask, "output_attentions": True}
+    ids = tokens(BATCH, LENGTH)
+    ids[:, 3] = getattr(model.config, "eos_token_id", None) or 5  # where some heads look for the end of a text
+    known = {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "output_attentions": True,
+        "pixel_values": torch.rand(BATCH, 3, 16, 16),
+    }
     if "decoder_input_ids" in accepted_by(model):
-        known |= {"decoder_input_ids": tokens(BATCH, 4), "decoder_attention_mask": torch.ones(BATCH, 4).long()}
+        known |= {"decoder_input_ids": tokens(BATCH, LENGTH), "decoder_attention_mask": torch.ones_like(mask)}
+    if "pixel_values" in accepted_by(model):
+        del known["attention_mask"]
     given = {name: known.get(name) for name in accepted_by(model)}
     if "src" in given:
         given |= {"src": tokens(BATCH, LENGTH), "tgt": tokens(BATCH, 4)}
@@ -151,16 +160,14 @@ def calls_of_encoder_decoder(each: EncoderDecoder) -> Iterator[Call]:
     for path in dict.fromkeys(REGISTERED[each.model_type].classes.values()):
         model = made(import_class(f"models.{path}"), each.tiny())
         name, given = type(model).__name__, usual_arguments(model)
-        if "labels" in given:
-            given["labels"] = tokens(BATCH, 4)
         with torch.no_grad():
             out = model(**{name: value for name, value in given.items() if value is not None})
         yield name, model, given
         if "encoder_outputs" in given:
             sources = {name: None for name in ("input_ids", "inputs_embeds") if name in given}
-            states = {"states": out.encoder_last_hidden_state, "encoder_outputs": (), "labels": None}
+            states = {"states": out.encoder_last_hidden_state, "encoder_outputs": ()}
             yield f"{name} with encoder_outputs", partial(call_with_states, model), {**given, **sources, **states}
-        if model is not model.base_model or each.model is type(model):
+        if hasattr(model, "generate"):
             yield from generation_calls(model)
 
 

@@ -195,6 +195,19 @@ def test_a_text_without_an_end_cannot_be_classified(batch):
         T5ForQuestionAnswering(tiny_t5()).eval()(inputs_embeds=torch.zeros(1, 2, 32))
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("wrong", [{"input_ids": [1]}, True, [[5, 2]], torch.tensor([[5, 2]]).to_sparse()], ids=str)
+def test_what_the_decoder_reads_too_is_checked_first(wrong):
+    model = T5ForSequenceClassification(tiny_t5()).eval()
+    with pytest.raises(InputError, match="attention_mask must be a"):
+        model(torch.tensor([[5, 2]]), attention_mask=wrong)
+    with pytest.raises(InputError, match="input_ids must be a"):
+        model(wrong)
+    known = {"encoder_outputs": (torch.zeros(1, 2, 32),), "decoder_input_ids": torch.tensor([[0, 5]])}
+    with pytest.raises(InputError, match="input_ids must be a"):
+        model(wrong, **known)
+
+
 @pytest.mark.parametrize("kind", CLASSES)
 def test_heads_are_pruned_and_adapted(config, kind, batch, tmp_path):
     model, given = kind(config).double().eval(), inputs_for(kind, batch)
