@@ -14,6 +14,7 @@ from ..text.whisper_languages import language_code
 from .base.evaluation_mode import evaluation_mode
 from .base.generation_mixin import GenerationMixin
 from .base.outputs import BaseModelOutput
+from .base.seq2seq import last_hidden_state_of
 
 if TYPE_CHECKING:
     from ..generate.config import GenerationConfig
@@ -50,6 +51,9 @@ class WhisperGenerationMixin(GenerationMixin):
         from ..generate.generation import generate
         from ..generate.settings_resolution import merge
 
+        for name in ("encoder_hidden_states", "encoder_attention_mask"):
+            if settings.pop(name, None) is not None:
+                raise InputError(f"{name} is not taken here: pass encoder_outputs=(last_hidden_state,)")
         given = input_features if inputs is None else inputs
         memory = self.encoded(given, encoder_outputs)
         timed = {} if return_timestamps is None else {"return_timestamps": return_timestamps}
@@ -66,7 +70,7 @@ class WhisperGenerationMixin(GenerationMixin):
         if (features is None) == (outputs is None):
             raise InputError("give either input_features or encoder_outputs")
         if outputs is not None:
-            return outputs[0]
+            return last_hidden_state_of(outputs)
         with torch.no_grad(), evaluation_mode(self):
             return self.encoder.encode(input_features=features).last_hidden_state
 

@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..errors import InputError, shown
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
+from ..nn.tensor_inputs import FLOATING, check_broadcast, check_tensor
 from .base.encoder_decoder import Decoder, Encoder
 from .base.outputs import BaseModelOutput, ModelOutput, Seq2SeqLMOutput, SequenceClassifierOutput
 from .base.pretrained_model import PreTrainedModel
-from .base.seq2seq import Seq2SeqModel
+from .base.seq2seq import Seq2SeqModel, last_hidden_state_of
 from .base.signature import OUTPUTS, takes
 from .whisper import READ, WhisperConfig, WhisperEncoder, WhisperModel, WhisperPreTrainedModel, sort_inputs
 from .whisper_generation import WhisperGenerationMixin
@@ -133,7 +135,7 @@ class WhisperForAudioClassification(WhisperPreTrainedModel):
             body = self.encoder.encode(**{**inputs, "output_hidden_states": mixes or wanted})
             last, states, seen = body.last_hidden_state, body.hidden_states, body.attentions
         else:
-            last, states, seen = (*encoder_outputs[:3], None, None)[:3]
+            last, states, seen = self.outputs_of(encoder_outputs)
         if mixes:
             last = torch.einsum("l,lbtc->btc", self.layer_weights.softmax(0), torch.stack(states))
         logits = self.classifier(self.projector(last).mean(1))  # B L
@@ -145,3 +147,23 @@ class WhisperForAudioClassification(WhisperPreTrainedModel):
             attentions=seen,
         )
         return out.as_returned(self.config.return_dict if return_dict is None else return_dict)
+
+    def outputs_of(self, encoder_outputs: Any) -> tuple[Tensor, Any, Any]:
+        """The last hidden states, all hidden states and the attentions of an earlier call."""
+        last = last_hidden_state_of(encoder_outputs)
+        if isinstance(encoder_outputs, tuple | list):
+            states, seen = (*encoder_outputs[1:3], None, None)[:2]
+        else:
+            states, seen = encoder_outputs.hidden_states, encoder_outputs.attentions
+        if last.shape[-1] != self.config.hidden_size:
+            raise InputError(f"encoder_outputs[0] must be {self.config.hidden_size} wide, got {list(last.shape)}")
+        if self.config.use_weighted_layer_sum:
+            count = len(self.layer_weights)
+            if not isinstance(states, tuple | list) or len(states) != count:
+                raise InputError(
+                    f"encoder_outputs need all {count} hidden states, which are mixed: got {shown(states)}"
+                )
+            for number, each in enumerate(states):
+                check_tensor(each, f"hidden state {number} of encoder_outputs", FLOATING)
+                check_broadcast(each, tuple(last.shape), f"hidden state {number} of encoder_outputs")
+        return last, states, seen

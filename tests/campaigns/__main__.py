@@ -86,6 +86,17 @@ def failure_of(case: Case) -> str:
 
 
 def outcome(case: Case) -> str:
+    ignored: list[
+        str
+    ] = []  # exceptions that Python only prints, such as those of a generator that is not read to its end
+    usual, sys.unraisablehook = sys.unraisablehook, lambda each: ignored.append(f"{each.err_msg}: {each.exc_value!r}")
+    try:
+        return reason_of_failure(case) or "\n".join(ignored)
+    finally:
+        sys.unraisablehook = usual
+
+
+def reason_of_failure(case: Case) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -20,7 +20,7 @@ from glassformer.train.train_settings import TrainSettings
 from glassformer.train.trainer import Trainer
 
 from ..models.architectures import ARCHITECTURES, OF_PICTURES
-from ..models.encoder_decoders import ENCODER_DECODERS
+from ..models.encoder_decoders import ENCODER_DECODERS, OF_SOUND
 from .case import Case
 from .json_mutations import damage, mutate
 from .small_models import small_classifier
@@ -61,7 +61,7 @@ def made(folder: Path) -> dict[str, tuple[list[str], Callable[[Path], Any]]]:
         each.model_type: (each.decoder or each.body, each.tiny(**(each.decoder_fields or {})))
         for each in (*ARCHITECTURES, *OF_PICTURES)
     }
-    loads |= {each.model_type: (each.model, each.tiny()) for each in ENCODER_DECODERS}
+    loads |= {each.model_type: (each.model, each.tiny()) for each in (*ENCODER_DECODERS, *OF_SOUND)}
     for name, (kind, config) in loads.items():
         kind(config).save_pretrained(folder / name)
     model = glassformer.BertForSequenceClassification.from_pretrained(folder / "classifier")
@@ -119,14 +119,15 @@ def use(kind: type[PreTrainedModel], folder: Path) -> None:
     """Load a model by its configuration and by its class, let it read or write, and save it."""
     body = glassformer.AutoModel.from_pretrained(folder)
     repr(body.config)
-    ids = torch.tensor([[2, 5, 3]])
-    if "pixel_values" in getattr(body, "feature_inputs", ()):
-        body(torch.rand(1, 3, 16, 16))
-    else:
-        body(ids, decoder_input_ids=ids) if body.config.is_encoder_decoder else body(ids)
+    source = torch.tensor([[2, 5, 3]])
+    if getattr(body, "feature_inputs", ()):
+        source = torch.rand(1, 3, 16, 16)
+    elif body.config.model_type == "whisper":
+        source = torch.rand(1, 8, 24)
+    body(source, **({"decoder_input_ids": torch.tensor([[2, 5]])} if body.config.is_encoder_decoder else {}))
     model = kind.from_pretrained(folder)
     if hasattr(model, "generate"):
-        model.generate(ids, max_new_tokens=2)
+        model.generate(source, max_new_tokens=2)
     model.save_pretrained(folder / "again")
     again = kind.from_pretrained(folder / "again")
     assert all(value.equal(again.state_dict()[name]) for name, value in model.state_dict().items())

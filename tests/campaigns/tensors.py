@@ -17,12 +17,13 @@ from glassformer.registry import ARCHITECTURES as REGISTERED
 from glassformer.registry import import_class
 
 from ..models.architectures import ARCHITECTURES, OF_PICTURES, Architecture, tokens
-from ..models.encoder_decoders import ENCODER_DECODERS, EncoderDecoder
+from ..models.encoder_decoders import ENCODER_DECODERS, OF_SOUND, EncoderDecoder
 from .case import Case
 from .hostile_tensors import hostile
 
 NAME = "tensors"
 BATCH, LENGTH = 2, 6
+FEATURES = {"pixel_values": torch.rand(BATCH, 3, 16, 16), "input_features": torch.rand(BATCH, 8, 24)}
 Call = tuple[str, Callable[..., Any], dict[str, Any]]
 
 
@@ -41,7 +42,7 @@ def cases(rng: random.Random, folder: Path) -> Iterator[Case]:
 
 def all_calls() -> list[Call]:
     calls = [call for each in (*ARCHITECTURES, *OF_PICTURES) for call in calls_of(each)]
-    return calls + [call for each in ENCODER_DECODERS for call in calls_of_encoder_decoder(each)]
+    return calls + [call for each in (*ENCODER_DECODERS, *OF_SOUND) for call in calls_of_encoder_decoder(each)]
 
 
 def run(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
@@ -97,11 +98,11 @@ def usual_arguments(model: PreTrainedModel) -> dict[str, Any]:
         "input_ids": ids,
         "attention_mask": mask,
         "output_attentions": True,
-        "pixel_values": torch.rand(BATCH, 3, 16, 16),
+        **FEATURES,
     }
     if "decoder_input_ids" in accepted_by(model):
         known |= {"decoder_input_ids": tokens(BATCH, LENGTH), "decoder_attention_mask": torch.ones_like(mask)}
-    if "pixel_values" in accepted_by(model):
+    if FEATURES.keys() & accepted_by(model):
         del known["attention_mask"]
     given = {name: known.get(name) for name in accepted_by(model)}
     if "src" in given:
@@ -145,6 +146,8 @@ def decoder_calls(model: PreTrainedModel) -> Iterator[Call]:
 def generation_calls(model: PreTrainedModel) -> Iterator[Call]:
     ids = tokens(BATCH, LENGTH)
     given = {"inputs": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": None, "decoder_input_ids": None}
+    if "input_features" in accepted_by(model):
+        given |= {"inputs": FEATURES["input_features"], "attention_mask": None}
     given |= {"encoder_hidden_states": None, "encoder_attention_mask": None, "generator": None}
     name = f"{type(model).__name__}.generate"
     for how in ({}, {"do_sample": True}, {"num_beams": 2}):
@@ -161,11 +164,12 @@ def calls_of_encoder_decoder(each: EncoderDecoder) -> Iterator[Call]:
         model = made(import_class(f"models.{path}"), each.tiny())
         name, given = type(model).__name__, usual_arguments(model)
         with torch.no_grad():
-            out = model(**{name: value for name, value in given.items() if value is not None})
+            model(**{name: value for name, value in given.items() if value is not None})
         yield name, model, given
         if "encoder_outputs" in given:
-            sources = {name: None for name in ("input_ids", "inputs_embeds") if name in given}
-            states = {"states": out.encoder_last_hidden_state, "encoder_outputs": ()}
+            sources = {name: None for name in ("input_ids", "inputs_embeds", "input_features") if name in given}
+            width = model.config.hidden_size  # of the encoder
+            states = {"states": torch.rand(BATCH, LENGTH, width), "encoder_outputs": ()}
             yield f"{name} with encoder_outputs", partial(call_with_states, model), {**given, **sources, **states}
         if hasattr(model, "generate"):
             yield from generation_calls(model)

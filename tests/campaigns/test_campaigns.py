@@ -55,6 +55,14 @@ def test_a_case_passes_when_it_returns_or_raises_an_accepted_error(forked):
     assert "without a message" in failure_of(Case("silent", fails(ValueError("")), (ValueError,), forked=forked))
 
 
+def test_an_exception_that_python_only_prints_is_a_failure():
+    class Careless:
+        def __del__(self):
+            raise RuntimeError("in passing")
+
+    assert "in passing" in failure_of(Case("careless", Careless))
+
+
 def test_a_process_that_dies_or_hangs_or_fills_the_memory_is_a_failure():
     assert "SIGKILL" in failure_of(Case("dies", lambda: os.kill(os.getpid(), signal.SIGKILL), forked=True))
     assert "exited with 3" in failure_of(Case("leaves", lambda: os._exit(3), forked=True))

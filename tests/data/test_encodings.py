@@ -8,7 +8,7 @@ import json
 import pytest
 
 from glassformer import DataError, InputError, read_parallel, read_rows
-from glassformer.text.base.character_encodings import guess_encoding
+from glassformer.text.base.character_encodings import guess_encoding, read_text_lines
 
 CHINESE = ["这家饭店的菜很好吃，我们下次还会来。", "不好吃，服务也很差。", "联通"]
 SAMPLES = {
@@ -25,6 +25,14 @@ SAMPLES = {
 
 def texts(source, **options):
     return [row["text"] for row in read_rows(source, **options)]
+
+
+def test_a_file_that_is_closed_before_its_end_is_left_in_silence(tmp_path):
+    (tmp_path / "a.txt").write_text("one\ntwo\n", encoding="utf-16")
+    with open(tmp_path / "a.txt", "rb") as file:
+        lines = read_text_lines(file, "a.txt", "utf-16")
+        assert next(lines) == (1, "one\n")
+    lines.close()  # raised: I/O operation on closed file
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -373,8 +374,20 @@ def test_unusable_inputs_are_reported(model, sound, ids):
         ({"language": ["en", "de"]}, "3 windows need one language or as many, got 2"),
         ({"language": "en", "task": "write"}, "task must be 'transcribe' or 'translate'"),
         ({"decoder_input_ids": ids, "task": "transcribe"}, "leave language, task and prompt_ids out"),
+        ({"encoder_hidden_states": torch.zeros(3, 12, 16)}, "pass encoder_outputs=(last_hidden_state,)"),
     ):
-        with pytest.raises(InputError, match=message.replace("|", r"\|")):
+        with pytest.raises(InputError, match=re.escape(message)):
             model.generate(sound, **given)
+    for states in (0.5, (), {}, torch.zeros(3, 12, 16)):
+        with pytest.raises(InputError, match="encoder_outputs must be what an encoder returned"):
+            model.generate(encoder_outputs=states)
+        with pytest.raises(InputError, match="encoder_outputs must be what an encoder returned"):
+            WhisperForAudioClassification(tiny_whisper()).eval()(encoder_outputs=states)
+    mixing = WhisperForAudioClassification(tiny_whisper(use_weighted_layer_sum=True)).eval()
+    states = (torch.zeros(3, 12, 16),) * 3
+    assert mixing(encoder_outputs=(states[0], states)).logits.shape == (3, 2)
+    for wrong in (states[:1], (states[0], states[:2]), (states[0], 5), (states[0], (None,) * 3), (states[0][..., :5],)):
+        with pytest.raises(InputError, match="encoder_outputs"):
+            mixing(encoder_outputs=wrong)
     with pytest.raises(ConfigError, match=r"must be odd, got 4"):
         tiny_whisper(median_filter_width=4)

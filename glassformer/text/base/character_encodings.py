@@ -105,7 +105,8 @@ def read_wide_lines(file: BinaryIO, name: str, encoding: str, longest: int) -> I
             f"{name}, line {number + 1} or after it: {describe_decoding_error(error, encoding, '')}"
         ) from None
     finally:
-        reader.detach()
+        if not file.closed:  # by whoever reads no further
+            reader.detach()
 
 
 def decode_text(raw: bytes, name: str, encoding: str = UTF8) -> str:
