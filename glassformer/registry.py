@@ -26,7 +26,6 @@ HEADS = (
     "pre-training",
     "causal-lm",
     "double-heads",  # the next word, and one of several texts
-    "seq2seq-lm",
     "speech-seq2seq",  # from sound to text
     "audio-classification",
     "encoder",  # that of an encoder-decoder, alone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -49,6 +49,8 @@ def require_decoder(model: Any) -> None:
 
 class Generation:
     """One call of `generate`: its arguments are resolved first, `steps` runs the search."""
+
+    searches: Mapping[str, Callable] = SEARCHES
 
     def __init__(
         self,
@@ -119,7 +121,7 @@ class Generation:
 
     def steps(self) -> Search:
         """The steps of the search, with the model in evaluation mode."""
-        search = SEARCHES[self.plan.strategy](self.request, self.make_runner)
+        search = self.searches[self.plan.strategy](self.request, self.make_runner)
         while True:
             with torch.no_grad(), evaluation_mode(self.model):  # not while the caller handles a step
                 try:
