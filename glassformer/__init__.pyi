@@ -276,6 +276,7 @@ from .nn.rnn_attention import BahdanauAttention as BahdanauAttention
 from .nn.rnn_attention import LuongAttention as LuongAttention
 from .tasks.feature_extraction import FeatureExtraction as FeatureExtraction
 from .tasks.generation.summarization import Summarization as Summarization
+from .tasks.generation.text2text_generation import Text2TextGeneration as Text2TextGeneration
 from .tasks.generation.text_generation import TextGeneration as TextGeneration
 from .tasks.generation.translation import Translation as Translation
 from .tasks.language_modeling.fill_mask import FillMask as FillMask
@@ -285,6 +286,7 @@ from .tasks.language_modeling.permutation_language_modeling import (
 )
 from .tasks.language_modeling.pre_training import PreTraining as PreTraining
 from .tasks.language_modeling.replaced_token_detection import ReplacedTokenDetection as ReplacedTokenDetection
+from .tasks.language_modeling.span_corruption import SpanCorruption as SpanCorruption
 from .tasks.multiple_choice import MultipleChoice as MultipleChoice
 from .tasks.next_sentence import NextSentence as NextSentence
 from .tasks.pipeline import Pipeline as Pipeline

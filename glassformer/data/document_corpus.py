@@ -14,7 +14,7 @@ from ..text.base.text_inputs import describe
 from ..text.tokenizer import PreTrainedTokenizer
 
 BLOCK = 1024  # lines that are encoded at once
-DOCUMENTS = ("row", "blank", "file")
+DOCUMENTS = ("row", "blank", "file", "all")
 
 Segmenter = Callable[[str], Sequence[str]]
 
@@ -80,8 +80,8 @@ def document_of_lines(
 ) -> list[int]:
     """The number of the document that each line belongs to, -1 for an empty line that only stands between two.
 
-    Every line is a "row", an empty line stands between documents ("blank"), or a "file" is one. Where a pattern is
-    given for their `start`, a line in which it is found begins a new one instead.
+    Every line is a "row", an empty line stands between documents ("blank"), a "file" is one, or "all" lines are one.
+    Where a pattern is given for their `start`, a line in which it is found begins a new one instead.
 
     >>> document_of_lines(["a", "b", "", "c"], "blank"), document_of_lines(["a", "b", "", "c"], "file")
     ([0, 0, -1, 1], [0, 0, 0, 0])
@@ -98,6 +98,8 @@ def document_of_lines(
         return numbers
     if documents == "row":
         return list(range(len(texts)))
+    if documents == "all":
+        return [0] * len(texts)
     numbers, now, fresh = [], -1, True
     for place, text in enumerate(texts):
         if documents == "blank" and not text.strip():

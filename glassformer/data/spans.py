@@ -32,8 +32,7 @@ def corrupt_spans(
         raise InputError(f"span corruption needs at least two tokens, got {count}")
     if not 0 < fraction < 1 or mean_length < 1:
         raise InputError(f"fraction must be between 0 and 1 and mean_length at least 1, got {fraction}, {mean_length}")
-    hidden = min(max(round(count * fraction), 1), count - 1)
-    spans = min(max(round(hidden / mean_length), 1), hidden, count - hidden)
+    hidden, spans = count_spans(count, fraction, mean_length)
     if spans >= len(sentinels):
         raise InputError(f"{spans} spans need {spans + 1} sentinels, got {len(sentinels)}; cut the text into pieces")
     lengths = random_partition(hidden, spans, generator)
@@ -46,6 +45,38 @@ def corrupt_spans(
         target += [sentinel, *ids[place + gap : place + gap + length].tolist()]
         place += gap + length
     return np.array([*text, end_id]), np.array([*target, sentinels[spans], end_id])
+
+
+def count_spans(count: int, fraction: float = 0.15, mean_length: float = 3.0) -> tuple[int, int]:
+    """How many of so many tokens are masked, and in how many spans.
+
+    >>> count_spans(568)
+    (85, 28)
+    """
+    hidden = min(max(round(count * fraction), 1), count - 1)
+    return hidden, min(max(round(hidden / mean_length), 1), hidden, count - hidden)
+
+
+def lengths_of_pair(count: int, fraction: float = 0.15, mean_length: float = 3.0) -> tuple[int, int]:
+    """How long the input and the target of so many tokens are, with sentinels and ends.
+
+    >>> lengths_of_pair(568)
+    (512, 115)
+    """
+    hidden, spans = count_spans(count, fraction, mean_length)
+    return count - hidden + spans + 1, hidden + spans + 2
+
+
+def longest_block(context: int, fraction: float = 0.15, mean_length: float = 3.0) -> int:
+    """How many tokens make an input of at most `context`, once their spans are masked.
+
+    >>> longest_block(512)
+    568
+    """
+    count = 2
+    while lengths_of_pair(count + 1, fraction, mean_length)[0] <= context:
+        count += 1
+    return count
 
 
 def random_partition(total: int, count: int, generator: np.random.Generator) -> list[int]:

@@ -175,10 +175,13 @@ def pipeline(
     replaced-token-detection                   truncation
     text-generation                            max_new_tokens, do_sample, top_p, num_beams, return_full_text
     translation, summarization                 num_beams, max_new_tokens, truncation
+    text2text-generation, span-corruption      num_beams, max_new_tokens, truncation
     zero-shot-classification                   candidate_labels, hypothesis_template, multi_label
     next-sentence, multiple-choice             truncation
     sentence-similarity                        similarity
     feature-extraction                         return_tensors, truncation
+
+    translation_en_to_de and the like are translation with the prefix and the settings that the model's config has.
 
     >>> pipe = pipeline("text-classification", model="./sst2/", device="cpu")        # doctest: +SKIP
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, nearest
@@ -21,10 +22,12 @@ TASKS = {
     "masked-language-modeling": "language_modeling.masked_language_modeling.MaskedLanguageModeling",
     "pre-training": "language_modeling.pre_training.PreTraining",
     "permutation-language-modeling": ("language_modeling.permutation_language_modeling.PermutationLanguageModeling"),
+    "span-corruption": "language_modeling.span_corruption.SpanCorruption",
     "replaced-token-detection": "language_modeling.replaced_token_detection.ReplacedTokenDetection",
     "text-generation": "generation.text_generation.TextGeneration",
     "translation": "generation.translation.Translation",
     "summarization": "generation.summarization.Summarization",
+    "text2text-generation": "generation.text2text_generation.Text2TextGeneration",
     "sentence-similarity": "sentences.sentence_similarity.SentenceSimilarity",
     "feature-extraction": "feature_extraction.FeatureExtraction",
     "zero-shot-classification": "zero_shot_classification.ZeroShotClassification",
@@ -34,6 +37,7 @@ ALIASES = {
     "ner": "token-classification",
     "next-sentence-prediction": "next-sentence",
 }
+TRANSLATION = re.compile(r"translation_[a-z]+_to_[a-z]+")  # with the languages, whose prefix the model's files name
 TASK_OF_HEAD = {  # the default task of models with this head
     "sequence-classification": "text-classification",
     "token-classification": "token-classification",
@@ -47,7 +51,12 @@ TASK_OF_HEAD = {  # the default task of models with this head
     "seq2seq-lm": "translation",
     "body": "feature-extraction",
 }
-OTHER_CLASSES = {"Transformer": "translation", "SentenceEncoder": "sentence-similarity"}  # without an Auto class
+# Without an Auto class, or with a use that is wider than that of others with the same head.
+OTHER_CLASSES = {
+    "Transformer": "translation",
+    "SentenceEncoder": "sentence-similarity",
+    "T5ForConditionalGeneration": "text2text-generation",
+}
 
 
 def task_names() -> list[str]:
@@ -56,17 +65,23 @@ def task_names() -> list[str]:
 
 
 def full_name(name: str) -> str:
-    """A task's name from its name or alias; raises if there is none."""
+    """A task's name from its name or alias; raises if there is none.
+
+    >>> full_name("ner"), full_name("translation_en_to_de")
+    ('token-classification', 'translation')
+    """
     if not isinstance(name, str):
         raise InputError(f"a task is named by a text such as 'text-classification', got {name!r}")
-    if name not in task_names():
+    if name not in task_names() and not TRANSLATION.fullmatch(name):
         raise InputError(f"there is no task {name!r}{nearest(name, task_names())}; there are {', '.join(task_names())}")
-    return ALIASES.get(name, name)
+    return "translation" if TRANSLATION.fullmatch(name) else ALIASES.get(name, name)
 
 
 def task_class(name: str) -> type[Task]:
     """The class of a task, by name or alias."""
     module, _, kind = TASKS[full_name(name)].rpartition(".")
+    if TRANSLATION.fullmatch(name):
+        kind = name
     return getattr(importlib.import_module(f".{module}", __package__), kind)
 
 

@@ -34,6 +34,8 @@ class TextTask(TextEncodingMixin, Task):
     Options = TextOptions
     needs_special_tokens: ClassVar[bool] = False  # special tokens in texts of files are read as such by default
 
+    needs_sentinels: ClassVar[bool] = False  # tokens that stand for gaps in a text
+
     processor: TextProcessor
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:

@@ -60,7 +60,12 @@ class TextEncodingMixin:
     def check_length(self, text: str, encoded: Encoded) -> None:
         if len(encoded) == 0:
             raise InputError(f"the text {describe(text)} has no tokens to read")
-        if len(encoded) > self.limit:
+        if len(encoded) <= self.limit:
+            return
+        if max_positions(self.model) is None and getattr(self.options, "max_length", None) is None:
+            message = "a text has %d tokens; the model takes any number, though its tokenizer's files name %d"
+            self.warn_once("long text", message, len(encoded), self.limit)
+        else:
             raise InputError(
                 f"a text has {len(encoded)} tokens and the model takes {self.limit}; pass "
                 f"{spelt('option', 'truncation', True)} to cut it, which is then reported"

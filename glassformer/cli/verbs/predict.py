@@ -54,8 +54,9 @@ def predict(
     """Classify, tag, answer, fill in, continue: any task, for texts or for files of rows.
 
     Tasks: text-classification (sentiment-analysis), token-classification (ner), question-answering, fill-mask,
-    text-generation, translation, summarization, zero-shot-classification, next-sentence, multiple-choice,
-    sentence-similarity, feature-extraction, replaced-token-detection, permutation-language-modeling.
+    text-generation, translation (translation_en_to_de), summarization, text2text-generation, next-sentence,
+    multiple-choice, zero-shot-classification, sentence-similarity, feature-extraction, replaced-token-detection,
+    permutation-language-modeling, span-corruption.
 
     Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}, and the row's "id" if
     it has one, or its file if that holds this row alone. The same command resumes a run that was stopped; only

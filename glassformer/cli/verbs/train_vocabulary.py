@@ -34,6 +34,7 @@ def train_vocabulary(
     vocab_size: Annotated[int | None, arg(metavar="N")] = None,
     min_frequency: Annotated[int | None, arg(metavar="N")] = None,
     limit_alphabet: Annotated[int | None, arg(metavar="N")] = None,
+    extra_ids: Annotated[int, arg(metavar="N")] = 0,
     cased: bool = False,
     encoding: Annotated[str | None, arg(metavar="NAME")] = None,
     overwrite: bool = False,
@@ -57,6 +58,7 @@ def train_vocabulary(
         min_frequency: How often a pair must occur to become a token (wordpiece, bpe); 2 if not given. Of
             characters and words, how often they must occur themselves.
         limit_alphabet: Keep the N most frequent characters (wordpiece); all for which there is room if not given.
+        extra_ids: How many sentinels follow behind the vocabulary (unigram), which span-corruption needs: 100 of T5.
         cased: Keep capitals and accents (wordpiece); the other kinds always do.
         encoding: What the files are written in, such as gbk or utf-16; UTF-8 if not given.
         overwrite: Replace a tokenizer that is in the folder already.
@@ -68,6 +70,8 @@ def train_vocabulary(
 
     if not files:
         raise InputError("name at least one text file")
+    if extra_ids and kind != "unigram":
+        raise InputError(f"--extra-ids is for unigram, whose tokenizer is a T5Tokenizer, not for {kind}")
     if cased and kind != "wordpiece":
         raise InputError(f"--cased is for wordpiece; a {kind} vocabulary keeps capitals anyway")
     if output.exists() and not output.is_dir():
@@ -85,7 +89,9 @@ def train_vocabulary(
             written = trained.save(output)
         else:
             lowercase = False if cased else None
-            made, coverage = make_tokenizer(lines, kind, vocab_size, min_frequency, lowercase, limit_alphabet)
+            made, coverage = make_tokenizer(
+                lines, kind, vocab_size, min_frequency, lowercase, limit_alphabet, extra_ids
+            )
             vocab = made.vocab
             written = made.save_pretrained(output)
     except OSError as error:

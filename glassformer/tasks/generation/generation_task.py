@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor
 
@@ -50,6 +50,7 @@ class GenerationTask(TextTask):
 
     uses_random_numbers = True
     generates = True
+    settings_name: ClassVar[str] = ""  # what `task_specific_params` calls the task, if not by its own name
 
     @property
     def supports_label_smoothing(self) -> bool:
@@ -73,7 +74,7 @@ class GenerationTask(TextTask):
     @property
     def default_settings(self) -> GenerationConfig | None:
         """The generation settings for this task in the model's files."""
-        return task_settings(self.model.config, self.name)
+        return task_settings(self.model.config, self.settings_name or self.name)
 
     def forward(self, batch: Batch) -> list[list[tuple[list[int], str]]]:
         """The generated sequences for each example, each with its reason to stop."""

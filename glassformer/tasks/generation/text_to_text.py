@@ -17,6 +17,7 @@ from ...nn.loss import IGNORED, summed_label_loss
 from ...text.auto_tokenizer import AutoTokenizer
 from ...text.base.text_inputs import describe
 from ...text.bert_tokenizer import BertTokenizer
+from ...text.t5_tokenizer import T5Tokenizer
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example, truncation_note
 from ..inputs import Columns, Row
@@ -97,11 +98,10 @@ class TextToText(GenerationTask):
         """With the ids that start and end a target, taken from the special tokens of its tokenizer."""
         target = target_tokenizer or tokenizer
         eos = first_known(target.eos_token_id, target.sep_token_id)
-        config = {
-            **super().new_config(target),
-            "eos_token_id": eos,
-            "decoder_start_token_id": first_known(target.bos_token_id, target.cls_token_id, eos),
-        }
+        start = first_known(target.bos_token_id, target.cls_token_id, eos)
+        if isinstance(target, T5Tokenizer):  # T5 begins with the padding
+            start = first_known(target.pad_token_id, start)
+        config = {**super().new_config(target), "eos_token_id": eos, "decoder_start_token_id": start}
         if target_tokenizer is not None:
             config |= {"source_vocab_size": len(tokenizer), "share_embeddings": False}
         return config
@@ -121,7 +121,7 @@ class TextToText(GenerationTask):
     @property
     def prefix(self) -> str:
         """The text before every source: the option, or the value in the model's files."""
-        params = (self.model.config.task_specific_params or {}).get(self.name) or {}
+        params = (self.model.config.task_specific_params or {}).get(self.settings_name or self.name) or {}
         prefix = params.get("prefix", "") if self.options.prefix is None else self.options.prefix
         if not isinstance(prefix, str):
             raise InputError(f"the prefix in task_specific_params of the model's config is no text, but {prefix!r:.60}")

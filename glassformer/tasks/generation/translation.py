@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 from ...errors import spelt
 from ...text.base.encoding_options import check_choice
+from ..batch import Example
+from ..inputs import Row
 from ..metrics import exact_match, translation_scores
 from ..task_options import check_bool
 from .text_to_text import TextToText, TextToTextOptions
 
+PAIR = re.compile(r"translation_\w+_to_\w+")  # a task in `task_specific_params`
 TOKENIZERS = ("13a", "zh", "char", "intl", "none")
 SPACE_TOKENIZERS = ("13a", "intl")  # which split at spaces
 CHINESE_OR_JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
@@ -38,7 +41,7 @@ class TranslationOptions(TextToTextOptions):
 
 
 class Translation(TextToText):
-    """Translate texts.
+    """Translate texts. The task translation_en_to_de has the prefix and the settings that the model's config gives it.
 
     >>> pipe = pipeline("translation", model="./de-en/", num_beams=5)                 # doctest: +SKIP
     >>> pipe("Ein Hund schläft.")                                                     # doctest: +SKIP
@@ -48,6 +51,20 @@ class Translation(TextToText):
     name = "translation"
     Options = TranslationOptions
     answer_key = "translation_text"
+
+    def encode(self, row: Row) -> list[Example]:
+        self.warn_without_prefix(row["source"])
+        return super().encode(row)
+
+    def warn_without_prefix(self, source: str) -> None:
+        """Warn that a model with several languages is not told which are meant."""
+        params = self.model.config.task_specific_params
+        if self.settings_name or self.options.prefix is not None or not params or self.name in params:
+            return
+        known = {name: each.get("prefix") for name, each in params.items() if PAIR.fullmatch(name) and each}
+        if known and not source.startswith(tuple(str(prefix) for prefix in known.values())):
+            message = "the model is not told which languages are meant: name the task %s, or give a prefix"
+            self.warn_once("languages", message, " or ".join(known))
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -77,3 +94,11 @@ class Translation(TextToText):
         if len(CHINESE_OR_JAPANESE.findall(text)) * 3 > len(text):
             message = "BLEU takes text without spaces for one word; %s splits Chinese into characters, got %s"
             self.warn_once("no spaces", message, spelt("option", "bleu_tokenize", "zh"), tokenize)
+
+
+def __getattr__(name: str) -> type[Translation]:
+    """The class of a task such as translation_en_to_de, under that name, so that its objects can be pickled."""
+    if not PAIR.fullmatch(name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    kind = type(name, (Translation,), {"settings_name": name, "__module__": __name__, "__doc__": Translation.__doc__})
+    return globals().setdefault(name, kind)

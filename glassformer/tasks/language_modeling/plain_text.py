@@ -38,7 +38,7 @@ class DocumentOptions(TextOptions):
 
     Attributes:
         documents: Which rows make a document: "row": each is one, "blank": rows up to an empty one, "file": all
-            rows of a file.
+            rows of a file, "all": all rows of all files.
         document_start: A regular expression: the row in which it is found starts a document.
         line_end: Appended to every row in training, such as "<eos>"; None: what keeps words apart.
     """

@@ -19,7 +19,7 @@ from ..bpe.bpe import SYMBOLS
 from ..gpt2_tokenizer import END, GPT2Tokenizer
 from ..sentencepiece.charsmap_writer import nfkc_charsmap
 from ..sentencepiece.model_file import CONTROL, NORMAL, UNKNOWN, Normalization, Piece, SentencePieceModel
-from ..t5_tokenizer import T5Tokenizer
+from ..t5_tokenizer import T5Tokenizer, sentinel
 from ..tokenizer import PreTrainedTokenizer
 from ..wordpiece.wordpiece import NOT_SPACE
 from .trained_vocabulary import Coverage, Vocabulary
@@ -38,13 +38,14 @@ def train_tokenizer(
     min_frequency: int | None = None,
     lowercase: bool | None = None,
     limit_alphabet: int | None = None,
+    extra_ids: int | None = None,
 ) -> PreTrainedTokenizer:
     """Make a tokenizer from text files or from an iterator of strings, as `train_vocabulary` takes them.
 
     wordpiece   a BertTokenizer, 30,000 tokens by default; it keeps every character for which there is room, or the
                 `limit_alphabet` most frequent ones
     bpe         a GPT2Tokenizer, 30,000 tokens by default
-    unigram     a T5Tokenizer without sentinels, 30,000 tokens by default; text is read in the normal form NFKC
+    unigram     a T5Tokenizer, 30,000 tokens by default and `extra_ids` sentinels; text is read in the normal form NFKC
     characters  a GPT2Tokenizer in which every character that occurs `min_frequency` times is a token; the others are
                 spelt in bytes, so that no text is unknown
     words       a BertTokenizer that cuts at spaces alone: the `vocab_size` most frequent words, or all; <eos> and
@@ -58,15 +59,19 @@ def train_tokenizer(
 
     Args:
         files_or_texts: Text files, or an iterator of strings.
-        kind: wordpiece, bpe, characters or words.
-        vocab_size: The maximum number of tokens; None: 30,000 of wordpiece and bpe, all words.
+        kind: wordpiece, bpe, unigram, characters or words.
+        vocab_size: The maximum number of tokens; None: 30,000 of wordpiece, bpe and unigram, all words.
         min_frequency: How often a piece, a character or a word must occur to become a token; None: 2 for pieces,
             else 1.
         lowercase: For wordpiece: whether upper and lower case are the same; None: they are.
         limit_alphabet: For wordpiece: keep only this many of the most frequent characters; None: as many as
             there is room for.
+        extra_ids: For unigram: how many sentinels, <extra_id_0> and so on, follow behind the vocabulary; None:
+            none, but 100 for a task that needs them.
     """
-    made, coverage = make_tokenizer(files_or_texts, kind, vocab_size, min_frequency, lowercase, limit_alphabet)
+    made, coverage = make_tokenizer(
+        files_or_texts, kind, vocab_size, min_frequency, lowercase, limit_alphabet, extra_ids or 0
+    )
     coverage.warn()
     return made
 
@@ -78,6 +83,7 @@ def make_tokenizer(
     min_frequency: int | None,
     lowercase: bool | None,
     limit_alphabet: int | None,
+    extra_ids: int = 0,
 ) -> tuple[PreTrainedTokenizer, Coverage]:
     """The tokenizer of `train_tokenizer`, and how much of the text it covers."""
     if kind not in TOKENIZER_KINDS:
@@ -89,6 +95,9 @@ def make_tokenizer(
         raise InputError(f"lowercase is for wordpiece; a tokenizer of {kind} keeps every text as it is")
     if kind != "wordpiece" and limit_alphabet is not None:
         raise InputError(f"limit_alphabet is for wordpiece, not for {kind}")
+    check_whole_number("extra_ids", extra_ids, 0)
+    if kind != "unigram" and extra_ids:
+        raise InputError(f"extra_ids, the sentinels of a T5Tokenizer, are for unigram, not for {kind}")
     if kind == "characters" and vocab_size is not None:
         raise InputError("vocab_size is not for characters, which are as many as the text has; give min_frequency")
     size = vocab_size or 30000
@@ -103,14 +112,14 @@ def make_tokenizer(
         return GPT2Tokenizer(vocab=made.vocab, merges=pairs, clean_up_tokenization_spaces=False), made.coverage
     if kind == "unigram":
         made = make_vocabulary(files_or_texts, kind, size, min_frequency)
-        return unigram_tokenizer(made), made.coverage
+        return unigram_tokenizer(made, extra_ids), made.coverage
     lines = read_lines(files_or_texts)
     if kind == "characters":
         return character_tokenizer(lines, min_frequency or 1)
     return word_tokenizer(lines, vocab_size, min_frequency or 1)
 
 
-def unigram_tokenizer(vocabulary: Vocabulary) -> T5Tokenizer:
+def unigram_tokenizer(vocabulary: Vocabulary, extra_ids: int = 0) -> T5Tokenizer:
     """The tokenizer of a trained Unigram vocabulary, with its normal form written as rules of SentencePiece."""
     trained = json.loads(vocabulary.engine.to_str())["model"]
     special = [token for token, score in trained["vocab"] if score == 0.0]
@@ -124,11 +133,14 @@ def unigram_tokenizer(vocabulary: Vocabulary) -> T5Tokenizer:
     eos, pad = ("</s>" if "</s>" in special else None), ("<pad>" if "<pad>" in special else None)
     return T5Tokenizer(
         vocab=model,
-        extra_ids=0,
+        extra_ids=extra_ids,
         unk_token=unknown,
         eos_token=eos,
         pad_token=pad,
-        additional_special_tokens=[token for token in special if token not in (unknown, eos, pad)],
+        additional_special_tokens=[
+            *(token for token in special if token not in (unknown, eos, pad)),
+            *(sentinel(number) for number in range(extra_ids)),
+        ],
         clean_up_tokenization_spaces=False,
     )
 

@@ -35,6 +35,7 @@ LABEL_COLUMNS = {
     "text-classification": "label",
     "token-classification": "tags",
 }  # with the labels of a new head
+SENTINELS = 100  # of a new vocabulary for span-corruption, as many as T5 has
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 SCORE = re.compile(r"[+-]?\d+\.\d*[1-9]\d*")  # 1.0 may be a label's name, 1.5 is not
 
@@ -161,9 +162,11 @@ def tokenizer_of(
     """The name of a tokenizer, or a new one that is trained on all texts in some columns."""
     if not is_new(name):
         return name
-    settings = inspect.signature(train_tokenizer).parameters.keys() - {"files_or_texts", "kind"}
-    refuse_unknown(recipe.vocabulary, sorted(settings), "[vocabulary]")
-    return train_tokenizer(texts_of(kind, rows, columns), str(name).removeprefix(NEW), **recipe.vocabulary)
+    known = inspect.signature(train_tokenizer).parameters.keys() - {"files_or_texts", "kind"}
+    refuse_unknown(recipe.vocabulary, sorted(known), "[vocabulary]")
+    sentinels = {"extra_ids": SENTINELS} if kind.needs_sentinels and name == "new:unigram" else {}
+    settings = {**sentinels, **recipe.vocabulary}
+    return train_tokenizer(texts_of(kind, rows, columns), str(name).removeprefix(NEW), **settings)
 
 
 def texts_of(kind: type[TextTask], rows: Iterable[Any], columns: Sequence[str]) -> Iterator[str]:

@@ -52,11 +52,12 @@ if TYPE_CHECKING:
 
 NEW = "new:"
 SIZES = ("tiny", "mini", "small", "base")  # see model_sizes.py
-NEW_TOKENIZERS = ("new:wordpiece", "new:bpe", "new:characters", "new:words")
+NEW_TOKENIZERS = ("new:wordpiece", "new:bpe", "new:unigram", "new:characters", "new:words")
 NEW_TOKENIZER_OF = {
     "BertTokenizer": "new:wordpiece",
     "DistilBertTokenizer": "new:wordpiece",
     "GPT2Tokenizer": "new:bpe",
+    "T5Tokenizer": "new:unigram",
 }
 USUAL_TOKENIZERS = {  # of new models: the kind that their published checkpoints have
     NEW + each.model_type: NEW_TOKENIZER_OF[each.tokenizer]
