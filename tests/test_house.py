@@ -33,6 +33,7 @@ ORDER = (
     "explain",
     "transformers_neuron_view",
     "serve",
+    "export",
     "cli",
 )
 # A tokenizer reads and writes files, a model generates and can be captured: for that they may import downwards, inside

@@ -41,6 +41,7 @@ VERBS = (
     "train-vocabulary",
     "generate",
     "compare-decoding",
+    "export",
     "verify",
     "doctor",
 )

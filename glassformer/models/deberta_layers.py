@@ -34,7 +34,7 @@ class RelativePositions(NamedTuple):
         Entry [i, j] has the distance j - i, or i - j if `descending`.
         """
         batch, _, length, _ = x.shape
-        middle = len(self.rows) // 2
+        middle = self.rows.shape[0] // 2  # not `len`, which would fix the length in an exported model
         needed = self.rows[middle - length + 1 : middle + length + 1]  # from 1 - T to T
         if descending:
             needed = self.rows[middle - length : middle + length].flip(0)  # from T - 1 to -T
@@ -81,7 +81,9 @@ class DebertaEncoder(LayerStack):
         """The vectors of all distances between so many positions; only the part of the table that has them is read."""
         table = self.rel_embeddings.weight
         rows = (self.buckets(torch.arange(-length, length + 1)) + self.span).clamp(0, 2 * self.span - 1)
-        first, last = int(rows.min()), int(rows.max())
+        first, last = 0, 2 * self.span - 1
+        if not torch.compiler.is_exporting():  # which has no values to look at
+            first, last = int(rows.min()), int(rows.max())
         return RelativePositions(self.normalise(table[first : last + 1]), (rows - first).to(table.device))
 
     def buckets(self, distances: Tensor) -> Tensor:

