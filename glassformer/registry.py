@@ -217,6 +217,17 @@ ARCHITECTURES = {
             tokenizer="XLNetTokenizer",
         ),
         Architecture(
+            "transfo-xl",
+            config="transfo_xl.TransfoXLConfig",
+            classes={
+                BODY: "transfo_xl.TransfoXLModel",
+                "pre-training": "transfo_xl_heads.TransfoXLLMHeadModel",
+                "causal-lm": "transfo_xl_heads.TransfoXLLMHeadModel",
+                "sequence-classification": "transfo_xl_heads.TransfoXLForSequenceClassification",
+            },
+            tokenizer="TransfoXLTokenizer",
+        ),
+        Architecture(
             "gpt2",
             config="gpt2.GPT2Config",
             classes={
@@ -339,6 +350,7 @@ TOKENIZERS = {
     "SqueezeBertTokenizer": "bert_tokenizer.BertTokenizer",
     "T5Tokenizer": "t5_tokenizer.T5Tokenizer",
     "WhisperTokenizer": "whisper_tokenizer.WhisperTokenizer",
+    "TransfoXLTokenizer": "transfo_xl_tokenizer.TransfoXLTokenizer",
     "XLMRobertaTokenizer": "xlm_roberta_tokenizer.XLMRobertaTokenizer",
     "XLNetTokenizer": "xlnet_tokenizer.XLNetTokenizer",
 }

@@ -113,10 +113,12 @@ class Generation:
         )
 
     def make_runner(self, max_steps: int) -> Runner:
-        reads_again = getattr(self.model.decoding_body, "reads_again", False)  # a further token changes all others
-        if reads_again or not self.request.settings.use_cache:
+        body = self.model.decoding_body
+        reads_again = getattr(body, "reads_again", False)  # a further token changes all others
+        keeps_memory = getattr(body, "keeps_memory", False)  # what a token sees depends on the parts that are read
+        if reads_again or not (self.request.settings.use_cache or keeps_memory):
             return UncachedRunner(self.model, max_steps, dict(self.source))
-        is_recurrent = getattr(self.model.decoding_body, "keeps_state", False)
+        is_recurrent = getattr(body, "keeps_state", False)
         return (RecurrentRunner if is_recurrent else CachedRunner)(self.model, max_steps, dict(self.source))
 
     def steps(self) -> Search:

@@ -25,9 +25,10 @@ from ..nn.dropout import Dropout
 from ..nn.layer_inputs import check_flags
 from ..nn.layout import Layout
 from ..nn.mask import make_layout, mask_to_bias
-from ..nn.tensor_inputs import FLOATING, as_dtype, as_index, check_mask, check_tensor
+from ..nn.tensor_inputs import as_dtype, as_index, check_mask, check_tensor
 from .base.body import Body, pack_ids, recorded_by_layers
 from .base.embeddings import Embeddings
+from .base.memory import check_mems
 from .base.outputs import BodyOutput, ModelOutput, XLNetModelOutput
 from .base.pretrained_model import PreTrainedModel
 from .base.sequence_summary import SUMMARY_TYPES
@@ -302,18 +303,8 @@ class XLNetModel(XLNetPreTrainedModel, Body):
         """How many tokens are remembered."""
         if mems is None or (isinstance(mems, list | tuple) and (not mems or mems[0] is None)):
             return 0
-        if not isinstance(mems, list | tuple):
-            raise InputError(f"mems are tensors that an earlier call returned, got {type(mems).__name__}")
-        for i, each in enumerate(mems):
-            check_tensor(each, f"mems[{i}]", FLOATING, "S B C", self.embeddings.word_embeddings.weight.device)
-        shapes = {tuple(each.shape) for each in mems}
-        length, *rest = next(iter(shapes))
-        if len(mems) != self.layer_count or len(shapes) != 1 or rest != [batch, self.config.hidden_size]:
-            raise InputError(
-                f"mems are {self.layer_count} tensors of the shape positions x {batch} x {self.config.hidden_size}, as "
-                f"an earlier call returned them; got {len(mems)} of {sorted(map(list, shapes))}"
-            )
-        return length
+        device = self.embeddings.word_embeddings.weight.device
+        return len(check_mems(mems, batch, self.layer_count, self.config.hidden_size, device)[0])
 
     def check_targets(self, target_mapping: Tensor, batch: int, length: int) -> Tensor:
         device = self.embeddings.word_embeddings.weight.device

@@ -110,6 +110,7 @@ class AttentionInputs(NamedTuple):
     pattern: Pattern | None = None
     features: RandomFeatures | None = None  # of linear attention; keys of a past are features then
     replace: Callable[[Tensor, Sequence[int], range], Tensor] | None = None  # the weights of queries computed otherwise
+    all_weights: Callable[[], Tensor] | None = None  # B H T S, of an attention that does not compute as `attend` does
 
     def weights(self, heads: Sequence[int], queries: range | None = None) -> Tensor:
         """The weights of some heads, B H T S, as `attend` computes them, before dropout; other heads are not computed.
@@ -119,6 +120,8 @@ class AttentionInputs(NamedTuple):
         """
         q, k, bias, mask, pattern = self.q, self.k, self.bias, self.head_mask, self.pattern
         columns = range(self.layout.length) if queries is None else queries
+        if self.all_weights is not None:
+            return self.all_weights()[:, heads, slice_of(columns)]
         if self.score_bias is None:
             q, k, bias = q[:, heads], k[:, heads], select_heads(bias, heads)  # q and k have their heads in dimension 1
         if self.features is not None:

@@ -19,6 +19,7 @@ class AttentionCache:
         self.cache = cache
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
+        self.position_keys: Tensor | None = None  # R H D: of distances from 0 on, where scores depend on them
 
     def add(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Write B H T D behind the columns that are filled; returns all that is cached now."""

@@ -55,8 +55,9 @@ class PositionalEncoding(nn.Module):
 def scores_by_distance(scores: Tensor, keys: int) -> Tensor:
     """Scores of every query and distance, laid out by keys: ... T (T + S) -> ... T S, without a copy.
 
-    Column 0 belongs to the distance T - 1, which is that of the last query from the first key; each further one is
-    nearer by one. The last column fills up and is not read.
+    The queries are the last of the keys. Column 0 belongs to the distance S - 1, which is that of the last query from
+    the first key; each further one is nearer by one. The last column fills up and is not read. Where no query sees a
+    later key, S + 1 columns are enough: what stands at later keys then belongs to others.
 
     >>> scores_by_distance(torch.tensor([[1, 0, -1, 9], [1, 0, -1, 9]]), keys=2).tolist()
     [[0, -1], [1, 0]]

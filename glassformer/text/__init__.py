@@ -18,6 +18,7 @@ from .t5_tokenizer import T5Tokenizer, T5TokenizerFast
 from .tokenizer import PreTrainedTokenizer
 from .training.trained_vocabulary import Vocabulary
 from .training.vocabulary_training import train_vocabulary
+from .transfo_xl_tokenizer import TransfoXLTokenizer, TransfoXLTokenizerFast
 from .xlm_roberta_tokenizer import XLMRobertaTokenizer, XLMRobertaTokenizerFast
 from .xlnet_tokenizer import XLNetTokenizer, XLNetTokenizerFast
 
@@ -49,6 +50,8 @@ __all__ = [
     "RobertaTokenizerFast",
     "T5Tokenizer",
     "T5TokenizerFast",
+    "TransfoXLTokenizer",
+    "TransfoXLTokenizerFast",
     "Vocabulary",
     "XLMRobertaTokenizer",
     "XLMRobertaTokenizerFast",

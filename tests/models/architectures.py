@@ -14,7 +14,7 @@ import glassformer
 from glassformer import PreTrainedModel
 from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
-from . import transformer_lm_reference
+from . import transfo_xl_reference, transformer_lm_reference
 from .references import Deberta, Plain, Precise, Reference, Transformers
 
 
@@ -375,9 +375,41 @@ XLNET = Architecture(
 )
 
 
+def tiny_transfo_xl(**fields: Any) -> glassformer.TransfoXLConfig:
+    """Without a memory, so that attentions are square; with one: see test_transfo_xl.py."""
+    names = {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"}
+    shape = {name: value for name, value in TINY_BERT.items() if name in names}
+    shape |= {"embedding_size": 48, "d_head": 12, "cutoffs": [20, 40], "div_val": 2, "clamp_len": 6, "mem_len": 0}
+    shape |= {"same_length": False, "initializer_range": 0.2, "proj_init_std": 0.2, "pad_token_id": 0}
+    return glassformer.TransfoXLConfig(**{**shape, **fields})
+
+
+TRANSFO_XL = Architecture(
+    model_type="transfo-xl",
+    body=glassformer.TransfoXLModel,
+    heads={
+        glassformer.TransfoXLLMHeadModel: word_labels,
+        glassformer.TransfoXLForSequenceClassification: lambda b, t: {"labels": torch.ones(b).long()},
+    },
+    tiny=tiny_transfo_xl,
+    decoder_fields=None,
+    decoder=None,
+    published=(glassformer.TransfoXLConfig(), 283_885_936),
+    reference=Plain(
+        {
+            "TransfoXLModel": transfo_xl_reference.PlainBody,
+            "TransfoXLLMHeadModel": transfo_xl_reference.PlainLM,
+            "TransfoXLForSequenceClassification": transfo_xl_reference.PlainTexts,
+        }
+    ),
+    plain_scores=False,
+    call={},
+)
+
+
 RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA, ERNIE, DEBERTA, DEBERTA_V2, XLNET]
 
-ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, *RELATIVES_OF_BERT]
+ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, TRANSFO_XL, *RELATIVES_OF_BERT]
 
 
 def tiny_vit(**fields: Any) -> glassformer.ViTConfig:

@@ -7,7 +7,7 @@ import pytest
 from ..conftest import SHARED
 from .golden import Case
 
-KINDS = ("bert_*", "gpt2_*", "gen_*")
+KINDS = ("bert_*", "gpt2_*", "transfo_xl_*", "gen_*")
 CASES = sorted(path.name for kind in KINDS for path in (SHARED / "golden").glob(kind)) or ["absent"]
 
 

@@ -134,13 +134,15 @@ class CausalLMHeadModel(LinearLMHeadModel):
 class LastTokenClassifier(PreTrainedModel):
     """A label for a text from its last token, the only one that attends to all others."""
 
+    classified_output: ClassVar[type[ModelOutput]] = SequenceClassifierOutputWithPast
+
     def classify(
         self, body: BodyOutput, input_ids: Tensor | None, labels: Tensor | None, return_dict: bool | None
-    ) -> SequenceClassifierOutputWithPast | tuple:
+    ) -> Any:
         """The return value of a forward."""
         logits = self.score(self.last_tokens(body, input_ids))  # B L
         loss = None if labels is None else text_loss(logits, labels, problem_type(self, labels))
-        return self.as_output(SequenceClassifierOutputWithPast, body, return_dict, loss=loss, logits=logits)
+        return self.as_output(self.classified_output, body, return_dict, loss=loss, logits=logits)
 
     def last_tokens(self, body: BodyOutput, input_ids: Tensor | None) -> Tensor:
         """The vector of every text's last token that is not padding."""

@@ -323,6 +323,38 @@ class XLNetForQuestionAnsweringOutput(ModelOutput):
     attentions: Tensors | None = None
 
 
+@output
+class TransfoXLModelOutput(ModelOutput):
+    last_hidden_state: Tensor | None = None
+    mems: list[Tensor] | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
+class TransfoXLLMHeadModelOutput(ModelOutput):
+    losses: Tensor | None = None
+    prediction_scores: Tensor | None = None
+    mems: list[Tensor] | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+    loss: Tensor | None = None
+
+    @property
+    def logits(self) -> Tensor | None:
+        """The scores under the name that other models have for them."""
+        return self.prediction_scores
+
+
+@output
+class TransfoXLSequenceClassifierOutputWithPast(ModelOutput):
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    mems: list[Tensor] | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
 @dataclass
 class BodyOutput:
     """The output of a body for its heads: the rows of the stream and their layout."""
