@@ -25,6 +25,7 @@ from ..nn.context import Context
 from ..nn.dropout import Dropout
 from ..nn.layer_inputs import check_flags
 from ..nn.layout import Layout
+from ..nn.quantize import refuse_quantized
 from .base.body import Body
 from .base.embeddings import Embeddings
 from .base.memory import check_mems
@@ -229,6 +230,7 @@ class TransfoXLPreTrainedModel(PreTrainedModel):
         tables = embeddings.emb_layers
         if new_num_tokens is None or new_num_tokens == embeddings.num_embeddings:
             return embeddings
+        refuse_quantized(self, "resized")
         if not -1 <= layer < len(tables):
             raise InputError(f"layer must be a cluster of words, from 0 to {len(tables) - 1}, got {layer}")
         cluster = layer % len(tables)

@@ -149,6 +149,8 @@ class ProjectedAdaptiveLogSoftmax(nn.Module):
         if self.div_val > 1 or self.cluster_count == 1:
             return self.out_layers[cluster](projected)
         layer, (begin, end) = self.out_layers[0], self.bounds[cluster : cluster + 2]
+        if layer.weight is None:  # quantized
+            return layer(projected)[:, begin:end]
         return F.linear(projected, layer.weight[begin:end], layer.bias[begin:end])
 
     def projected(self, cluster: int, rows: Tensor) -> Tensor:

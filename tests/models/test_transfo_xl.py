@@ -163,6 +163,9 @@ def test_losses_of_words_are_those_of_all_scores(fields):
     scores = model.word_logits(rows)
     assert_close(scores.exp().sum(-1), torch.ones(60).double())
     assert_close(model.word_losses(rows, words), -scores[words, words])
+    with torch.no_grad():
+        small = glassformer.quantize(model.float())
+        assert (small.word_logits(rows.float()).exp().sum(-1) - 1).abs().max() < 1e-4
 
 
 @torch.no_grad()
