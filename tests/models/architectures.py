@@ -14,8 +14,9 @@ import glassformer
 from glassformer import PreTrainedModel
 from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
-from . import transfo_xl_reference, transformer_lm_reference
+from . import transformer_lm_reference
 from .references import Deberta, Plain, Precise, Reference, Transformers
+from .transfo_xl_reference import PlainBody, PlainLM, PlainTexts
 
 
 @dataclass(frozen=True)
@@ -397,9 +398,9 @@ TRANSFO_XL = Architecture(
     published=(glassformer.TransfoXLConfig(), 283_885_936),
     reference=Plain(
         {
-            "TransfoXLModel": transfo_xl_reference.PlainBody,
-            "TransfoXLLMHeadModel": transfo_xl_reference.PlainLM,
-            "TransfoXLForSequenceClassification": transfo_xl_reference.PlainTexts,
+            "TransfoXLModel": PlainBody,
+            "TransfoXLLMHeadModel": PlainLM,
+            "TransfoXLForSequenceClassification": PlainTexts,
         }
     ),
     plain_scores=False,
