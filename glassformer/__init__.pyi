@@ -194,6 +194,13 @@ from .models.gpt2_heads import GPT2ForQuestionAnswering as GPT2ForQuestionAnswer
 from .models.gpt2_heads import GPT2ForSequenceClassification as GPT2ForSequenceClassification
 from .models.gpt2_heads import GPT2ForTokenClassification as GPT2ForTokenClassification
 from .models.gpt2_heads import GPT2LMHeadModel as GPT2LMHeadModel
+from .models.longformer import LongformerConfig as LongformerConfig
+from .models.longformer import LongformerModel as LongformerModel
+from .models.longformer_heads import LongformerForMaskedLM as LongformerForMaskedLM
+from .models.longformer_heads import LongformerForMultipleChoice as LongformerForMultipleChoice
+from .models.longformer_heads import LongformerForQuestionAnswering as LongformerForQuestionAnswering
+from .models.longformer_heads import LongformerForSequenceClassification as LongformerForSequenceClassification
+from .models.longformer_heads import LongformerForTokenClassification as LongformerForTokenClassification
 from .models.lora import LoraConfig as LoraConfig
 from .models.lora import add_lora as add_lora
 from .models.lora import load_lora as load_lora

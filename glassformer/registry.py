@@ -100,6 +100,20 @@ ARCHITECTURES = {
             tokenizer="RobertaTokenizer",
         ),
         Architecture(
+            "longformer",
+            config="longformer.LongformerConfig",
+            classes={
+                BODY: "longformer.LongformerModel",
+                "pre-training": "longformer_heads.LongformerForMaskedLM",
+                "masked-lm": "longformer_heads.LongformerForMaskedLM",
+                "sequence-classification": "longformer_heads.LongformerForSequenceClassification",
+                "multiple-choice": "longformer_heads.LongformerForMultipleChoice",
+                "token-classification": "longformer_heads.LongformerForTokenClassification",
+                "question-answering": "longformer_heads.LongformerForQuestionAnswering",
+            },
+            tokenizer="RobertaTokenizer",
+        ),
+        Architecture(
             "xlm-roberta",
             config="xlm_roberta.XLMRobertaConfig",
             classes={

@@ -12,6 +12,7 @@ from ..errors import ConfigError, InputError
 from .attention_patterns import Pattern, is_sparse
 from .attention_weights import (
     AttentionInputs,
+    ReplaceWeights,
     ScoreBias,
     add_biases,
     explicit_attention_weights,
@@ -187,7 +188,7 @@ class SelfAttention(ContextModule):
         if open_scopes.get():
             head_mask = context.head_mask
             seen = (q, k, v, layout, kv_layout, self.scale, bias, score_bias, head_mask, pattern, self.features)
-            observe_attention(self, AttentionInputs(*seen))
+            observe_attention(self, AttentionInputs(*seen, self.replace_weights(x, context)))
         how = {
             "bias": bias,
             "head_mask": context.head_mask,
@@ -222,6 +223,10 @@ class SelfAttention(ContextModule):
 
     def pattern(self, context: Context) -> Pattern | None:
         """Which keys a query sees, where the architecture lets it see some of them only."""
+        return None
+
+    def replace_weights(self, x: Tensor, context: Context) -> ReplaceWeights | None:
+        """What an observer applies to the weights, where the architecture computes those of some queries otherwise."""
         return None
 
     def split_heads(self, x: Tensor) -> Tensor:

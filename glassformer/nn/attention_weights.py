@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .random_features import RandomFeatures
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
+# The weights of some heads, for the queries in some columns of the batch -> the same, some of them replaced.
+ReplaceWeights = Callable[[Tensor, Sequence[int], range], Tensor]
 
 
 def add_biases(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
@@ -109,7 +111,7 @@ class AttentionInputs(NamedTuple):
     head_mask: Tensor | None
     pattern: Pattern | None = None
     features: RandomFeatures | None = None  # of linear attention; keys of a past are features then
-    replace: Callable[[Tensor, Sequence[int], range], Tensor] | None = None  # the weights of queries computed otherwise
+    replace: ReplaceWeights | None = None  # of queries whose weights are computed otherwise
     all_weights: Callable[[], Tensor] | None = None  # B H T S, of an attention that does not compute as `attend` does
 
     def weights(self, heads: Sequence[int], queries: range | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from glassformer import PreTrainedModel
 from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
 from . import transformer_lm_reference
-from .references import Deberta, Plain, Precise, Reference, Transformers
+from .references import Deberta, Longformer, Plain, Precise, Reference, Transformers
 from .transfo_xl_reference import PlainBody, PlainLM, PlainTexts
 
 
@@ -408,7 +408,32 @@ TRANSFO_XL = Architecture(
 )
 
 
-RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA, ERNIE, DEBERTA, DEBERTA_V2, XLNET]
+WINDOWED = {"longformer"}  # whose outputs have the weights of a window, not B H T S: see test_longformer.py
+
+
+def tiny_longformer(**fields: Any) -> glassformer.LongformerConfig:
+    return glassformer.LongformerConfig(
+        **{**TINY_BERT, "attention_window": [4, 8, 4], "pad_token_id": 0, "sep_token_id": 49, **fields}
+    )
+
+
+LONGFORMER = Architecture(
+    model_type="longformer",
+    body=glassformer.LongformerModel,
+    heads={getattr(glassformer, f"Longformer{head}"): labels for head, labels in ENCODER_HEADS.items()},
+    tiny=tiny_longformer,
+    decoder_fields=None,
+    decoder=None,
+    published=(
+        glassformer.LongformerConfig(vocab_size=50265, max_position_embeddings=4098, type_vocab_size=1),
+        148_659_456,
+    ),
+    reference=Longformer(),
+    plain_scores=False,
+    call={"global_attention_mask": torch.zeros(4, 9).long().index_fill(1, torch.tensor([0]), 1)},
+)
+
+RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA, ERNIE, DEBERTA, DEBERTA_V2, XLNET, LONGFORMER]
 
 ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, TRANSFO_XL, *RELATIVES_OF_BERT]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pytest
@@ -76,6 +78,26 @@ class Precise(Transformers):
             if hasattr(module, "config"):
                 module.config._attn_implementation_internal = "precise"
         return model
+
+
+class Longformer(Transformers):
+    """transformers with a softmax in the type of the weights: its own computes in float32, whatever they are."""
+
+    def load(self, name: str, folder: Path) -> nn.Module:
+        model = super().load(name, folder)
+        sys.modules["transformers.models.longformer.modeling_longformer"].nn = SoftmaxInOwnType()
+        return model
+
+
+class SoftmaxInOwnType:
+    """torch.nn, whose functional.softmax keeps the type of its input."""
+
+    def __init__(self) -> None:
+        self.functional = SimpleNamespace(**vars(nn.functional))
+        self.functional.softmax = lambda x, dim, dtype=None: x.softmax(dim)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(nn, name)
 
 
 @dataclass(frozen=True)

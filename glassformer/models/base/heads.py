@@ -209,14 +209,16 @@ def problem_type(model: PreTrainedModel, labels: Tensor) -> str:
 class ForMaskedLM(HeadModel):
     """Which word is at each position?"""
 
+    output_class: type[ModelOutput] = MaskedLMOutput
+
     @takes(*TEXT, *SOURCE, "labels", *OUTPUTS)
     def forward(
         self, inputs: dict[str, Any], labels: Tensor | None = None, return_dict: bool | None = None
-    ) -> MaskedLMOutput | tuple:
+    ) -> ModelOutput | tuple:
         body = self.base_model.encode(**inputs)
         scores, logits = score_tokens(self.word_logits, body)  # N V, B T V
         loss = None if labels is None else label_loss(scores, pack_labels(labels, body))
-        return self.as_output(MaskedLMOutput, body, return_dict, loss=loss, logits=logits)
+        return self.as_output(self.output_class, body, return_dict, loss=loss, logits=logits)
 
 
 class Classifier(HeadModel):

@@ -269,6 +269,36 @@ class QuestionAnsweringModelOutput(ModelOutput):
 
 
 @output
+class LongformerBaseModelOutputWithPooling(BaseModelOutputWithPooling):
+    global_attentions: Tensors | None = None
+
+
+@output
+class LongformerMaskedLMOutput(MaskedLMOutput):
+    global_attentions: Tensors | None = None
+
+
+@output
+class LongformerSequenceClassifierOutput(LongformerMaskedLMOutput):
+    pass
+
+
+@output
+class LongformerMultipleChoiceModelOutput(LongformerMaskedLMOutput):
+    pass
+
+
+@output
+class LongformerTokenClassifierOutput(LongformerMaskedLMOutput):
+    pass
+
+
+@output
+class LongformerQuestionAnsweringModelOutput(QuestionAnsweringModelOutput):
+    global_attentions: Tensors | None = None
+
+
+@output
 class XLNetModelOutput(ModelOutput):
     last_hidden_state: Tensor | None = None
     mems: Tensors | None = None
@@ -366,6 +396,7 @@ class BodyOutput:
     hidden_states: Tensors | None = None  # each B T C
     attentions: Tensors | None = None
     cross_attentions: Tensors | None = None
+    global_attentions: Tensors | None = None  # of global tokens to all: each B H T G
 
     @cached_property
     def last_hidden_state(self) -> Tensor:

@@ -31,6 +31,7 @@ BODY_FIELDS = {
     "hidden_states": "hidden_states",
     "attentions": "attentions",
     "cross_attentions": "cross_attentions",
+    "global_attentions": "global_attentions",
 }
 
 

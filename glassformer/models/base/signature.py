@@ -52,3 +52,15 @@ def takes(*names: str) -> Callable[[Callable], Callable]:
         return bound
 
     return decorate
+
+
+def reordered(forward: Callable, *names: str) -> Callable:
+    """A forward with other names of arguments, or in another order.
+
+    >>> @takes("input_ids", "labels")
+    ... def forward(self, inputs, labels=None):
+    ...     return inputs, labels
+    >>> reordered(forward, "labels", "input_ids")(None, 3, "ids")
+    ({'input_ids': 'ids'}, 3)
+    """
+    return takes(*names)(inspect.unwrap(forward))
