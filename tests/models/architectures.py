@@ -413,7 +413,14 @@ WINDOWED = {"longformer"}  # whose outputs have the weights of a window, not B H
 
 def tiny_longformer(**fields: Any) -> glassformer.LongformerConfig:
     return glassformer.LongformerConfig(
-        **{**TINY_BERT, "attention_window": [4, 8, 4], "pad_token_id": 0, "sep_token_id": 49, **fields}
+        **{
+            **TINY_BERT,
+            "attention_window": [4, 8, 4],
+            "pad_token_id": 0,
+            "sep_token_id": 49,
+            "initializer_range": 0.15,
+            **fields,
+        }
     )
 
 
