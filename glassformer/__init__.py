@@ -114,6 +114,8 @@ _HOMES = {  # the classes of the registry come on top
     "tasks.language_modeling.span_corruption": "SpanCorruption",
     "tasks.language_modeling.replaced_token_detection": "ReplacedTokenDetection",
     "tasks.feature_extraction": "FeatureExtraction",
+    "tasks.images.image_classification": "ImageClassification",
+    "tasks.images.image_feature_extraction": "ImageFeatureExtraction",
     "tasks.generation.text_generation": "TextGeneration",
     "tasks.generation.translation": "Translation",
     "tasks.generation.summarization": "Summarization",

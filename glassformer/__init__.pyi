@@ -291,6 +291,8 @@ from .tasks.generation.summarization import Summarization as Summarization
 from .tasks.generation.text2text_generation import Text2TextGeneration as Text2TextGeneration
 from .tasks.generation.text_generation import TextGeneration as TextGeneration
 from .tasks.generation.translation import Translation as Translation
+from .tasks.images.image_classification import ImageClassification as ImageClassification
+from .tasks.images.image_feature_extraction import ImageFeatureExtraction as ImageFeatureExtraction
 from .tasks.language_modeling.fill_mask import FillMask as FillMask
 from .tasks.language_modeling.masked_language_modeling import MaskedLanguageModeling as MaskedLanguageModeling
 from .tasks.language_modeling.permutation_language_modeling import (

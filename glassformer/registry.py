@@ -43,6 +43,7 @@ class Architecture:
     config: str
     classes: Mapping[str, str]  # head -> class
     tokenizer: str | None = None  # a key of TOKENIZERS: the one that its checkpoints have if they name no other
+    image_processor: str | None = None  # the same for pictures: a class of `glassformer.images.image_processor`
     variant_of: str | None = None  # an architecture under whose name it is known too, for heads that that one lacks
 
     def __post_init__(self) -> None:
@@ -273,6 +274,7 @@ ARCHITECTURES = {
                 "image-classification": "vit_heads.ViTForImageClassification",
                 "masked-image-modeling": "vit_heads.ViTForMaskedImageModeling",
             },
+            image_processor="ViTImageProcessor",
         ),
         # The body of these two includes the layer that scores the vocabulary.
         Architecture(

@@ -24,10 +24,10 @@ from ..models.base.outputs import BodyOutput
 from ..models.base.pretrained_model import PreTrainedModel
 from ..nn.scoped_hooks import HookScope
 from ..registry import ARCHITECTURES, BODY, architecture_with, head_of, import_class, model_paths
+from ..tasks.classification import function_for
 from ..tasks.generation.text_to_text import TextToText
 from ..tasks.generation.translation import Translation
 from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
-from ..tasks.text_classification import function_for
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .addressing import CROSS, attention_of, heads_of, slots_of

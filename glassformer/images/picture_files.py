@@ -38,8 +38,8 @@ def is_picture(value: object) -> bool:
     return type(value).__module__.startswith("PIL.") and hasattr(value, "getbands")
 
 
-def read_picture(source: str | PathLike[str] | bytes) -> Image:
-    """The picture in a file, in the bytes of one, or in a data: address; upright, in red, green and blue.
+def read_picture(source: str | PathLike[str] | bytes, mode: str = "RGB") -> Image:
+    """The picture in a file, in the bytes of one, or in a data: address; upright, in colours ("RGB") or grey ("L").
 
     >>> read_picture("cat.png").mode                                                    # doctest: +SKIP
     'RGB'
@@ -47,15 +47,18 @@ def read_picture(source: str | PathLike[str] | bytes) -> Image:
     data, name = read_bytes(source)
     picture = open_picture(data, name)
     try:
-        import PIL.ImageOps
-
-        return PIL.ImageOps.exif_transpose(picture).convert("RGB")
+        return upright(picture, mode)
     except MemoryError:
-        raise DataError(
-            f"{name}: there is not enough memory for its {picture.width} x {picture.height} pixels"
-        ) from None
+        raise DataError(f"{name}: not enough memory for its {picture.width} x {picture.height} pixels") from None
     except Exception as error:
         raise damaged(name, error) from None
+
+
+def upright(picture: Image, mode: str = "RGB") -> Image:
+    """A picture as the camera was held, in colours or grey."""
+    import PIL.ImageOps
+
+    return PIL.ImageOps.exif_transpose(picture).convert(mode)
 
 
 def read_bytes(source: str | PathLike[str] | bytes) -> tuple[bytes, str]:

@@ -21,11 +21,14 @@ from ..checkpoints.ignored_arguments import (
 from ..data.readers import Rows, read_rows
 from ..data.sources import FORMAT_OF
 from ..errors import InputError, refuse_unknown
+from ..images.auto_image_processor import AutoImageProcessor
+from ..images.image_processor import ViTImageProcessor
 from ..models.auto import HUB_ARGUMENTS, AutoConfig
 from ..models.base.pretrained_model import PreTrainedModel
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.base.encoding_options import check_whole_number
 from ..text.tokenizer import PreTrainedTokenizer
+from .images.image_task import ImageTask
 from .inference import answers
 from .progress import show_progress
 from .sentences.sentence_encoder import SentenceEncoder
@@ -36,6 +39,7 @@ from .text_task import TextTask
 
 log = logging.getLogger("glassformer")
 
+PROCESSORS = ("tokenizer", "image_processor", "feature_extractor")
 LOADING = ("dtype", "torch_dtype", "device_map", "model_kwargs")
 IGNORED_ARGUMENTS = {
     **IGNORED_BY_MODELS,
@@ -72,6 +76,15 @@ class Pipeline:
         return self.worker.tokenizer
 
     @property
+    def image_processor(self) -> ViTImageProcessor:
+        """The image processor of a task that reads pictures."""
+        if not isinstance(self.worker, ImageTask):
+            raise AttributeError(f"{self.task} reads no pictures, and has no image processor")
+        return self.worker.image_processor
+
+    feature_extractor = image_processor
+
+    @property
     def device(self) -> torch.device:
         return self.model.device
 
@@ -88,7 +101,8 @@ class Pipeline:
         """
         check_whole_number("batch_size", batch_size, 1)
         given, options = self.worker.parse_call(inputs, named)
-        warn_if_file_name(given)
+        if isinstance(self.worker, TextTask):
+            warn_if_file_name(given)
         if isinstance(given, Path):
             given = read_rows(given)
         if isinstance(given, Rows) and isinstance(self.worker, TextTask):
@@ -153,6 +167,8 @@ def pipeline(
     model: PreTrainedModel | str | PathLike[str] | None = None,
     tokenizer: PreTrainedTokenizer | str | PathLike[str] | None = None,
     *,
+    image_processor: ViTImageProcessor | str | PathLike[str] | None = None,
+    feature_extractor: ViTImageProcessor | str | PathLike[str] | None = None,
     device: int | str | torch.device | None = None,
     dtype: torch.dtype | str | None = None,
     batch_size: int | None = None,
@@ -161,8 +177,9 @@ def pipeline(
 ) -> Pipeline:
     """Make a callable that answers rows: `pipeline("sentiment-analysis", model="./folder/")("so good")`.
 
-    `model` is a folder, a hub name or a loaded model; its class determines the task if none is named. The tokenizer
-    comes from the same place unless another is given. Further keywords are options of the task, for every call;
+    `model` is a folder, a hub name or a loaded model; its class determines the task if none is named. The tokenizer,
+    or for pictures the `image_processor` (`feature_extractor` is its older name), comes from the same place unless
+    another is given. Further keywords are options of the task, for every call;
     `torch_dtype` (the same as `dtype`) and `device_map` for loading the model; and those that say where files come
     from: `revision`, `cache_dir`, `token`, `local_files_only`, `endpoint`.
 
@@ -180,6 +197,8 @@ def pipeline(
     next-sentence, multiple-choice             truncation
     sentence-similarity                        similarity
     feature-extraction                         return_tensors, truncation
+    image-classification                       top_k, function_to_apply, interpolate_pos_encoding
+    image-feature-extraction                   pool, return_tensors
 
     translation_en_to_de and the like are translation with the prefix and the settings that the model's config has.
 
@@ -195,16 +214,17 @@ def pipeline(
         kind = task_class(task or task_of(type(model).__name__, "the model"))
     else:
         kind = task_class(task or task_of_folder(model, hub))
-    arguments = ("task", "model", "tokenizer", *kind.option_names(), *HUB_ARGUMENTS, *LOADING, "device", "batch_size")
+    arguments = ("task", "model", *PROCESSORS, *kind.option_names(), *HUB_ARGUMENTS, *LOADING, "device", "batch_size")
     refuse_unknown(options, [*arguments, *IGNORED_ARGUMENTS], f"pipeline({kind.name!r})")
+    given = given_processor(kind, tokenizer, image_processor, feature_extractor)
     if loaded:
         if any(each is not None for each in (dtype, torch_dtype, device_map)) or model_kwargs:
             raise InputError("dtype, device_map and model_kwargs are for loading, and the model is loaded already")
-        worker = kind(model, tokenizer_for(model, tokenizer, hub), **options)
+        worker = kind(model, processor_for(kind, model, given, hub), **options)
     else:
         loading = {"dtype": dtype or torch_dtype, **(model_kwargs or {})}
         loading |= {} if device_map is None else {"device_map": device_map}
-        worker = kind.from_pretrained(model, tokenizer, hub=hub, model_arguments=loading, **options)
+        worker = kind.from_pretrained(model, given, hub=hub, model_arguments=loading, **options)
     if device is not None:
         worker.trainable.to(read_device(device))
     return (SentencePipeline if isinstance(worker, SentenceSimilarity) else Pipeline)(worker, batch_size)
@@ -242,6 +262,32 @@ def task_of_folder(name_or_path: str | PathLike[str], hub: Mapping[str, Any]) ->
         return "sentence-similarity"
     named = AutoConfig.from_pretrained(folder).architectures
     return task_of(named[0] if named else None, str(name_or_path))
+
+
+def given_processor(kind: type[Task], tokenizer: Any, image_processor: Any, feature_extractor: Any) -> Any:
+    """The tokenizer, or the image processor, that was given for a task; another one raises."""
+    values = dict(zip(PROCESSORS, (tokenizer, image_processor, feature_extractor), strict=True))
+    reads_pictures = issubclass(kind, ImageTask)
+    given = {name: value for name, value in values.items() if value is not None}
+    wrong = [name for name in given if (name == "tokenizer") == reads_pictures]
+    if wrong:
+        needs = "an image_processor" if reads_pictures else "a tokenizer"
+        raise InputError(f"{kind.name} takes {needs}, and no {wrong[0]}")
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} are two names of one argument: give one of them")
+    return next(iter(given.values()), None)
+
+
+def processor_for(kind: type[Task], model: Any, given: Any, hub: Mapping[str, Any]) -> Any:
+    """The given tokenizer or image processor, or that in the folder which the model was loaded from."""
+    if not issubclass(kind, ImageTask):
+        return tokenizer_for(model, given, hub)
+    if isinstance(given, ViTImageProcessor):
+        return given
+    source = given or model.config.name_or_path
+    if not source:
+        raise InputError("the model was not loaded from a folder: give its image_processor, pipeline(task, model, ...)")
+    return AutoImageProcessor.from_pretrained(source, **hub)
 
 
 def tokenizer_for(

@@ -81,6 +81,11 @@ class Task(RowReader, Objectives):
         self.processor.save_pretrained(folder)
 
     @property
+    def preprocessor(self) -> Any:
+        """The second argument of the constructor: a tokenizer, or an image processor."""
+        raise NotImplementedError(f"{type(self).__name__} does not name its preprocessor")
+
+    @property
     def label_ids(self) -> dict[str, int]:
         """The model's labels by name."""
         return {label: number for number, label in self.model.config.id2label.items()}
@@ -155,6 +160,15 @@ class Task(RowReader, Objectives):
     def training_examples(self, row: Any, seed: Sequence[int]) -> list[Example]:
         """The training examples of one of the prepared rows. Random choices depend on `seed` alone: run, epoch, row."""
         return self.encode(self.read(row))
+
+    @property
+    def varies_examples(self) -> bool:
+        """Whether training examples look different in each epoch."""
+        return False
+
+    def vary(self, example: Example, seed: Sequence[int]) -> Example:
+        """A training example as it looks in one epoch; random choices depend on `seed` alone: run, epoch, row."""
+        return example
 
     # --- untrained weights -------------------------------------------------------------------------------------
 

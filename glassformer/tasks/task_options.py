@@ -23,6 +23,9 @@ class Options:
     def __init_subclass__(cls) -> None:
         inherit_field_docs(cls)
 
+    def __post_init__(self) -> None:
+        """Check the values."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(Options):
@@ -35,6 +38,7 @@ class TextOptions(Options):
     split_special_tokens: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_bool("split_special_tokens", self.split_special_tokens)
 
 

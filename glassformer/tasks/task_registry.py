@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, nearest
-from ..registry import head_of
+from ..registry import architecture_with, head_of
 
 if TYPE_CHECKING:
     from .task import Task
@@ -31,6 +31,8 @@ TASKS = {
     "sentence-similarity": "sentences.sentence_similarity.SentenceSimilarity",
     "feature-extraction": "feature_extraction.FeatureExtraction",
     "zero-shot-classification": "zero_shot_classification.ZeroShotClassification",
+    "image-classification": "images.image_classification.ImageClassification",
+    "image-feature-extraction": "images.image_feature_extraction.ImageFeatureExtraction",
 }
 ALIASES = {
     "sentiment-analysis": "text-classification",
@@ -49,8 +51,10 @@ TASK_OF_HEAD = {  # the default task of models with this head
     "pre-training": "fill-mask",
     "causal-lm": "text-generation",
     "seq2seq-lm": "translation",
+    "image-classification": "image-classification",
     "body": "feature-extraction",
 }
+TASK_OF_PICTURES = "image-feature-extraction"  # that of other models which read pictures
 # Without an Auto class, or with a use that is wider than that of others with the same head.
 OTHER_CLASSES = {
     "Transformer": "translation",
@@ -77,6 +81,11 @@ def full_name(name: str) -> str:
     return "translation" if TRANSLATION.fullmatch(name) else ALIASES.get(name, name)
 
 
+def reads_pictures(name: str) -> bool:
+    """Whether the rows of a task hold pictures."""
+    return TASKS[full_name(name)].startswith("images.")
+
+
 def task_class(name: str) -> type[Task]:
     """The class of a task, by name or alias."""
     module, _, kind = TASKS[full_name(name)].rpartition(".")
@@ -90,6 +99,9 @@ def task_of(class_name: str | None, where: str) -> str:
     if class_name in OTHER_CLASSES:
         return OTHER_CLASSES[class_name]
     head = None if class_name is None else head_of(class_name)
+    known = None if class_name is None else architecture_with(class_name)
+    if known is not None and known.image_processor and head != "image-classification":
+        return TASK_OF_PICTURES
     if head is not None:
         return TASK_OF_HEAD[head]
     reason = "does not name its class" if class_name is None else f"is a {class_name}"

@@ -48,6 +48,10 @@ class TextTask(TextEncodingMixin, Task):
     def tokenizer(self) -> PreTrainedTokenizer:  # type: ignore[override]
         return self.processor.tokenizer
 
+    @property
+    def preprocessor(self) -> PreTrainedTokenizer:
+        return self.processor.tokenizer
+
     @classmethod
     def from_pretrained(
         cls: type[SomeTask],

@@ -53,6 +53,7 @@ class Batches:
         self.epoch, self.step = 0, 0
         self.current_epoch = 0  # of the rows that were returned last
         self.keeps_encodings = not training and task.predicts_from_encoding
+        self.varies = training and task.varies_examples
         self.encoded: list[list[Example]] = []  # of every row, unless rows are blocks of a text that is encoded already
         self.truncated = 0  # rows that were cut to fit the model
         self.lengths, self.content = self.encode_all()
@@ -88,8 +89,12 @@ class Batches:
         return lengths, digest.hexdigest()
 
     def encode(self, number: int) -> list[Example]:
-        """The examples of one row."""
-        return self.encoded[number] if self.encoded else self.encode_row(number)
+        """The examples of one row, as they look in this epoch."""
+        examples = self.encoded[number] if self.encoded else self.encode_row(number)
+        if not self.varies:
+            return examples
+        seed = (self.seed, self.current_epoch, number)
+        return [self.task.vary(example, (*seed, place)) for place, example in enumerate(examples)]
 
     def encode_row(self, number: int) -> list[Example]:
         try:

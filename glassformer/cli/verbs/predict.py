@@ -56,7 +56,7 @@ def predict(
     Tasks: text-classification (sentiment-analysis), token-classification (ner), question-answering, fill-mask,
     text-generation, translation (translation_en_to_de), summarization, text2text-generation, next-sentence,
     multiple-choice, zero-shot-classification, sentence-similarity, feature-extraction, replaced-token-detection,
-    permutation-language-modeling, span-corruption.
+    permutation-language-modeling, span-corruption, image-classification, image-feature-extraction.
 
     Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}, and the row's "id" if
     it has one, or its file if that holds this row alone. The same command resumes a run that was stopped; only
@@ -73,6 +73,8 @@ def predict(
       glass predict fill-mask ./bert-base-uncased "Paris is the [MASK] of France." --option top_k=3
       glass predict ner ./tagger "Ada lives in London" --option aggregation_strategy=simple
       glass predict zero-shot-classification ./mnli "The team won." --option candidate_labels=sports,politics
+      glass predict image-classification ./vit cat.png dog.jpg --option top_k=3
+      glass predict image-classification ./vit --input pictures/ --output found.jsonl
       glass predict ner ./tagger --input letters.csv --columns text=body --output found.jsonl
       cat lines.txt | glass predict text-classification ./sst2 --input - --on-bad skip > answers.jsonl
       tail -f log.txt | glass predict text-classification ./sst2 --input -
@@ -80,8 +82,8 @@ def predict(
     Args:
         task: What to do.
         model: A checkpoint folder or a name on the hub.
-        texts: Texts, each answered; the columns of one row for a task that reads several, such as question and
-            context. Put -- before one that starts with a dash.
+        texts: Texts, or files of pictures, each answered; the columns of one row for a task that reads several, such
+            as question and context. Put -- before one that starts with a dash.
         row_input: Rows from files instead of TEXT.
         output: Where answers to --input go; - is standard output.
         truncation: Cut texts that are longer than the model, which are refused otherwise.
@@ -199,7 +201,8 @@ def load(
     from ...tasks.pipeline import pipeline
 
     worker = pipeline(task, model=model, device=device, dtype=dtype, **options).worker
-    if from_file and "split_special_tokens" not in options:  # a file may come from anyone
+    has_texts = "split_special_tokens" in worker.option_names()
+    if from_file and has_texts and "split_special_tokens" not in options:  # a file may come from anyone
         worker = worker.with_options(split_special_tokens=not worker.needs_special_tokens)
     return worker
 
@@ -216,8 +219,8 @@ def answer_texts(worker: Task, given: list[Any], budget: int | None, as_json: bo
         for number, answer in enumerate(results):
             print(json_line(number, answer))
         return 0
-    if worker.name == "feature-extraction":
-        raise InputError("feature-extraction answers with many numbers; --json prints them")
+    if worker.name.endswith("feature-extraction"):
+        raise InputError(f"{worker.name} answers with many numbers; --json prints them")
     print_answers(worker.columns.needed, given, results)
     return 0
 

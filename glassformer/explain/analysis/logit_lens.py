@@ -10,7 +10,7 @@ from torch import Tensor
 from ...errors import InputError
 from ...generate.config import GenerationConfig
 from ...generate.sampling import warp_logits
-from ...tasks.text_classification import FUNCTIONS
+from ...tasks.classification import FUNCTIONS
 from ..reading import Reading
 
 

@@ -18,10 +18,10 @@ from ...text.base.text_inputs import describe
 from ...text.encoding import EncodedRow as Encoded
 from ...text.tokenizer import PreTrainedTokenizer
 from ..batch import Batch, Example, examples_per_row
+from ..classification import numbers
 from ..inputs import Columns, Row
 from ..metrics import correlation
 from ..objectives import LOSS
-from ..text_classification import numbers
 from .sentence_embedding import EmbeddingOptions, EmbeddingTask
 from .sentence_encoder import DOCUMENT, QUERY, SentenceEncoder
 from .similarity_measures import similarity_matrix, similarity_name

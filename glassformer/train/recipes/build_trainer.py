@@ -21,6 +21,8 @@ from ...models import auto
 from ...models.base.pretrained_io import loading_for
 from ...models.lora import add_lora
 from ...registry import architecture_for
+from ...tasks.images.image_task import ImageTask
+from ...tasks.task import Task
 from ...tasks.task_registry import full_name, task_class, task_of
 from ...tasks.text_task import TextTask
 from ...text.auto_tokenizer import AutoTokenizer
@@ -28,12 +30,14 @@ from ...text.tokenizer import PreTrainedTokenizer
 from ...text.training.new_tokenizer import train_tokenizer
 from ..randomness import set_seed
 from ..trainer import Trainer
+from .image_models import image_task
 from .model_sizes import BYTES_PER_TOKEN, count_bytes, fields_for, gives_shape, size_for
 from .recipe import NEW, DataSettings, Recipe, is_new
 
 LABEL_COLUMNS = {
     "text-classification": "label",
     "token-classification": "tags",
+    "image-classification": "label",
 }  # with the labels of a new head
 SENTINELS = 100  # of a new vocabulary for span-corruption, as many as T5 has
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
@@ -48,22 +52,30 @@ def build_trainer(recipe: Recipe) -> Trainer:
     config = {**new_labels(recipe, rows), **recipe.config}
     rows, eval_rows = sample_rows(rows, recipe.data.limit), sample_rows(eval_rows, recipe.data.eval_limit)
     set_seed(recipe.train.seed)  # newly initialised weights are reproducible
-    tokenizer, target = tokenizers(recipe, kind, rows)
-    if is_new(recipe.model):
-        config = {**shape_for(recipe, kind, rows), **config}
-    if recipe.from_scratch or is_new(recipe.model):
-        task = new_task(kind, recipe, tokenizer, target, config)
-    else:
-        with loading_for("training"):
-            task = kind.from_pretrained(recipe.model, tokenizer, model_arguments=config, **target, **recipe.options)
+    task: Task = image_task(kind, recipe, rows, config) if is_of_images(kind) else text_task(kind, recipe, rows, config)
     if recipe.lora is not None:
         add_lora(task.model, recipe.lora)
     teacher = None
     if recipe.distill is not None:
         teacher = kind.from_pretrained(recipe.distill.teacher).model
-        kind(teacher, task.tokenizer).refuse_untrained()
+        kind(teacher, task.preprocessor).refuse_untrained()
     buffer = recipe.data.buffer if recipe.data.streaming else None
     return Trainer(task, rows, eval_rows, recipe.train, teacher=teacher, distill=recipe.distill, buffer=buffer)
+
+
+def is_of_images(kind: type[Task]) -> bool:
+    return issubclass(kind, ImageTask)
+
+
+def text_task(kind: type[TextTask], recipe: Recipe, rows: Iterable[Any], config: dict[str, Any]) -> TextTask:
+    """The task of a recipe that reads texts, with its model and its tokenizer."""
+    tokenizer, target = tokenizers(recipe, kind, rows)
+    if is_new(recipe.model):
+        config = {**shape_for(recipe, kind, rows), **config}
+    if recipe.from_scratch or is_new(recipe.model):
+        return new_task(kind, recipe, tokenizer, target, config)
+    with loading_for("training"):
+        return kind.from_pretrained(recipe.model, tokenizer, model_arguments=config, **target, **recipe.options)
 
 
 def check_recipe(recipe: Recipe) -> None:

@@ -1,0 +1,1 @@
+"""Tasks whose rows hold pictures."""
