@@ -204,6 +204,7 @@ def pipeline(
 
     >>> pipe = pipeline("text-classification", model="./sst2/", device="cpu")        # doctest: +SKIP
     """
+    use_fast = options.get("use_fast")
     options["token"] = resolve_ignored_arguments(options, "pipeline", options.get("token"), IGNORED_ARGUMENTS)
     hub = {name: options.pop(name) for name in HUB_ARGUMENTS if name in options}
     torch_dtype, device_map = options.pop("torch_dtype", None), options.pop("device_map", None)
@@ -217,6 +218,9 @@ def pipeline(
     arguments = ("task", "model", *PROCESSORS, *kind.option_names(), *HUB_ARGUMENTS, *LOADING, "device", "batch_size")
     refuse_unknown(options, [*arguments, *IGNORED_ARGUMENTS], f"pipeline({kind.name!r})")
     given = given_processor(kind, tokenizer, image_processor, feature_extractor)
+    if use_fast is not None and issubclass(kind, ImageTask):
+        source = given or (model.config.name_or_path if loaded else model)
+        given = AutoImageProcessor.from_pretrained(source, use_fast=use_fast, **hub)
     if loaded:
         if any(each is not None for each in (dtype, torch_dtype, device_map)) or model_kwargs:
             raise InputError("dtype, device_map and model_kwargs are for loading, and the model is loaded already")
