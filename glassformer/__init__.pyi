@@ -212,6 +212,13 @@ from .models.openai_gpt import OpenAIGPTForSequenceClassification as OpenAIGPTFo
 from .models.openai_gpt import OpenAIGPTLMHeadModel as OpenAIGPTLMHeadModel
 from .models.openai_gpt import OpenAIGPTModel as OpenAIGPTModel
 from .models.openai_gpt import OpenAIGPTPreTrainedModel as OpenAIGPTPreTrainedModel
+from .models.performer import PerformerConfig as PerformerConfig
+from .models.performer import PerformerModel as PerformerModel
+from .models.performer_heads import PerformerForCausalLM as PerformerForCausalLM
+from .models.performer_heads import PerformerForMaskedLM as PerformerForMaskedLM
+from .models.performer_heads import PerformerForQuestionAnswering as PerformerForQuestionAnswering
+from .models.performer_heads import PerformerForSequenceClassification as PerformerForSequenceClassification
+from .models.performer_heads import PerformerForTokenClassification as PerformerForTokenClassification
 from .models.rnn import RNNConfig as RNNConfig
 from .models.rnn import RNNForSeq2SeqLM as RNNForSeq2SeqLM
 from .models.roberta import RobertaConfig as RobertaConfig

@@ -86,6 +86,19 @@ ARCHITECTURES = {
             tokenizer="DistilBertTokenizer",
         ),
         Architecture(
+            "performer",
+            config="performer.PerformerConfig",
+            classes={
+                BODY: "performer.PerformerModel",
+                "masked-lm": "performer_heads.PerformerForMaskedLM",
+                "causal-lm": "performer_heads.PerformerForCausalLM",
+                "sequence-classification": "performer_heads.PerformerForSequenceClassification",
+                "token-classification": "performer_heads.PerformerForTokenClassification",
+                "question-answering": "performer_heads.PerformerForQuestionAnswering",
+            },
+            tokenizer="BertTokenizer",
+        ),
+        Architecture(
             "roberta",
             config="roberta.RobertaConfig",
             classes={

@@ -173,6 +173,11 @@ class KeyMap:
     old_names: tuple[tuple[str, str], ...] = ()  # endings of early checkpoints -> today's
     leftovers: tuple[str, ...] = ()  # buffers that old files hold and nobody needs
     overruled: tuple[str, ...] = ()  # second names of weights whose own values in a file nothing computes with
+    prefix_in_files: str | None = None  # if it is not that of the body in a model with a head
+
+    @property
+    def file_prefix(self) -> str:
+        return self.prefix if self.prefix_in_files is None else self.prefix_in_files
 
     @classmethod
     def of_parts(cls, **parts: tuple[KeyMap, bool]) -> KeyMap:
@@ -217,7 +222,7 @@ class KeyMap:
         for old, new in self.old_names:
             if name.endswith(old):
                 name = name.removesuffix(old) + new
-        inner = name.removeprefix(self.prefix)
+        inner = name.removeprefix(self.file_prefix)
         if any(re.fullmatch(pattern, inner) for pattern in self.leftovers):
             return None
         if inner == name and inner.split(".", 1)[0] not in self.body:
@@ -227,7 +232,7 @@ class KeyMap:
             match = pattern.fullmatch(inner)
             if match:
                 sources = [
-                    row.source(match, self.prefix * (inner != name), before, i) for i in range(len(row.our_names))
+                    row.source(match, self.file_prefix * (inner != name), before, i) for i in range(len(row.our_names))
                 ]
                 if len(row.file_names) == 1:
                     sources = [source._replace(name=file_name, is_copy=is_copy) for source in sources]
@@ -239,7 +244,7 @@ class KeyMap:
 
     def is_of_body(self, file_name: str) -> bool:
         """Whether a tensor of a file belongs to the body, and to none of its optional parts."""
-        inner = file_name.removeprefix(self.prefix)
+        inner = file_name.removeprefix(self.file_prefix)
         if inner == file_name and inner.split(".", 1)[0] not in self.body:
             return False
         return all(self.part(name) is None for name in self.to_ours(file_name, prefixed=True) or {})
@@ -278,7 +283,9 @@ class KeyMap:
             for pattern, part, row in self._writers:
                 match = pattern.fullmatch(inner)
                 if match:
-                    return row.source(match, before, before, part)
+                    return row.source(match, self.file_prefix if prefixed else "", before, part)
+            if prefixed and self.prefix_in_files is not None:
+                return Source(self.file_prefix + inner)
         return Source(name)
 
     def to_file(self, weights: Mapping[str, Tensor], prefixed: bool, config: Any = None) -> dict[str, Tensor]:

@@ -32,6 +32,7 @@ from .sparse_attention import attend_sparsely, sparse_attention_weights
 from .tensor_inputs import check_ids
 
 if TYPE_CHECKING:
+    from .local_heads import LocalAndLinearHeads
     from .random_features import RandomFeatures
 
 
@@ -178,6 +179,7 @@ class SelfAttention(ContextModule):
             else:
                 q = self.split_heads(self.query(x))  # N H D
                 k, v = self.split_heads(self.key(x)), self.split_heads(self.value(x))
+            q, k = self.at_positions(q, k, context)
             if context.cache is not None:
                 k, v = self.behind_past(k, v, context.cache, layout)  # B H S D
         else:
@@ -187,7 +189,7 @@ class SelfAttention(ContextModule):
         bias, pattern = select_heads(context.bias, self.heads), self.pattern(context)
         if open_scopes.get():
             head_mask = context.head_mask
-            seen = (q, k, v, layout, kv_layout, self.scale, bias, score_bias, head_mask, pattern, self.features)
+            seen = (q, k, v, layout, kv_layout, self.scale, bias, score_bias, head_mask, pattern, self.linear_attention)
             observe_attention(self, AttentionInputs(*seen, self.replace_weights(x, context)))
         how = {
             "bias": bias,
@@ -195,27 +197,37 @@ class SelfAttention(ContextModule):
             "dropout": self.dropout.p if self.training else 0.0,
             "want_weights": context.output_attentions,
         }
-        if self.features is None:
+        linear = self.linear_attention
+        if linear is None:
             own = {"scale": self.scale, "score_bias": score_bias, "pattern": pattern}
             y, context.weights = attend(q, k, v, layout, kv_layout, **own, **how)
         else:
-            y, context.weights = self.features.attend(q, k, v, layout, kv_layout, **how)
+            y, context.weights = linear.attend(q, k, v, layout, kv_layout, **how)
         if context.use_cache:
-            kept = k if k.dim() == 4 or self.features is None else self.features.keys(k)
+            kept = k if k.dim() == 4 or linear is None else linear.keys(k)
             context.keys_and_values = tuple(each if each.dim() == 4 else kv_layout.heads(each) for each in (kept, v))
         return y.reshape(*x.shape[:-1], self.all_head_size)
 
     def behind_past(self, k: Tensor, v: Tensor, cache: AttentionCache | tuple, layout: Layout) -> tuple[Tensor, Tensor]:
         """`append_to_cache`; linear attention keeps the features of keys, and returns the keys without a past."""
-        if self.features is None:
+        if self.linear_attention is None:
             return append_to_cache(cache, k, v, layout)
-        features, values = append_to_cache(cache, self.features.keys(k), v, layout)
+        features, values = append_to_cache(cache, self.linear_attention.keys(k), v, layout)
         return (features, values) if values.dim() == 4 else (k, v)
+
+    def at_positions(self, q: Tensor, k: Tensor, context: Context) -> tuple[Tensor, Tensor]:
+        """Queries and keys, where the architecture turns them by their positions."""
+        return q, k
+
+    @property
+    def linear_attention(self) -> RandomFeatures | LocalAndLinearHeads | None:
+        """What attends in place of softmax."""
+        return self.features
 
     @property
     def key_width(self) -> int:
         """The last dimension of keys in a cache."""
-        return self.attention_head_size if self.features is None else self.features.key_width
+        return self.attention_head_size if self.linear_attention is None else self.linear_attention.key_width
 
     def score_bias(self, context: Context) -> ScoreBias | None:
         """What scores have besides the products of queries and keys, where the architecture adds something."""

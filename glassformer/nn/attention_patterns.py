@@ -91,6 +91,23 @@ class Blocks:
             yield run, block_tiles(self, run.length, layout.causal, like.dtype, like.device)
 
 
+@dataclass(frozen=True)
+class NeighbourBlocks:
+    """Texts in blocks of `size` tokens: a query sees its own block and the one on each side."""
+
+    size: int
+
+    def sees_all(self, length: int) -> bool:
+        return length <= 2 * self.size
+
+    def of_heads(self, heads: Sequence[int]) -> NeighbourBlocks:
+        return self
+
+    def plan(self, layout: Layout, like: Tensor) -> Iterator[tuple[Run, tuple[Tile, ...]]]:
+        for run in layout.runs:
+            yield run, neighbour_tiles(self.size, run.length, layout.causal, like.dtype, like.device)
+
+
 def is_sparse(pattern: Pattern | None, layout: Layout) -> bool:
     """Whether there are queries of a batch that do not see all keys."""
     return pattern is not None and not all(pattern.sees_all(run.length) for run in layout.runs)
@@ -190,6 +207,18 @@ def block_tiles(
             mask = mask_of_keys(rows, columns, 1, causal, dtype, device, length)
             keys.append(TileKeys(columns.clamp(max=length - 1).to(device), mask))
         tiles.append(Tile(slice(rows.start, rows.stop), tuple(keys)))
+    return tuple(tiles)
+
+
+@lru_cache(256)
+def neighbour_tiles(size: int, length: int, causal: bool, dtype: torch.dtype, device: torch.device) -> tuple[Tile, ...]:
+    """The tiles of blocks and their neighbours; a causal text has none behind it."""
+    tiles = []
+    for begin in range(0, length, size):
+        end, low = min(begin + size, length), max(0, begin - size)
+        high = end if causal else min(end + size, length)
+        mask = band_mask(end - begin, high - low, begin - low, length, True, dtype, device) if causal else None
+        tiles.append(Tile(slice(begin, end), (TileKeys(slice(low, high), mask),)))
     return tuple(tiles)
 
 

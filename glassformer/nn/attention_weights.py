@@ -14,6 +14,7 @@ from .layout import Layout, Run, paired_runs
 from .sparse_attention import sparse_attention_weights
 
 if TYPE_CHECKING:
+    from .local_heads import LocalAndLinearHeads
     from .random_features import RandomFeatures
 
 ScoreBias = Callable[[Tensor, Tensor], Tensor]  # (B H T D, B H S D) -> B H T S, added before the scaling
@@ -110,7 +111,7 @@ class AttentionInputs(NamedTuple):
     score_bias: ScoreBias | None
     head_mask: Tensor | None
     pattern: Pattern | None = None
-    features: RandomFeatures | None = None  # of linear attention; keys of a past are features then
+    features: RandomFeatures | LocalAndLinearHeads | None = None  # keys of a past are theirs
     replace: ReplaceWeights | None = None  # of queries whose weights are computed otherwise
     all_weights: Callable[[], Tensor] | None = None  # B H T S, of an attention that does not compute as `attend` does
 
@@ -124,10 +125,10 @@ class AttentionInputs(NamedTuple):
         columns = range(self.layout.length) if queries is None else queries
         if self.all_weights is not None:
             return self.all_weights()[:, heads, slice_of(columns)]
-        if self.score_bias is None:
+        if self.score_bias is None and self.features is None:
             q, k, bias = q[:, heads], k[:, heads], select_heads(bias, heads)  # q and k have their heads in dimension 1
         if self.features is not None:
-            weights = self.features.weights(q, k, self.layout, self.source, bias, columns)
+            weights = self.features.weights(q, k, heads, self.layout, self.source, bias, columns)
         elif pattern is not None and is_sparse(pattern, self.layout):
             weights = sparse_attention_weights(q, k, self.layout, pattern.of_heads(heads), self.scale, columns)
         else:

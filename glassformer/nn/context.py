@@ -51,6 +51,7 @@ class Context:
     use_cache: bool = False  # record keys and values in `keys_and_values`
     extras: Any = None  # for architectures that need more
     number: int | None = None  # of a layer: its place in the stack
+    positions: Tensor | None = None  # N: of every row in its text, for layers that read them
 
     weights: Tensor | None = None  # B H T S, recorded by the attention when `output_attentions`
     keys_and_values: tuple[Tensor, Tensor] | None = None  # each B H S D, recorded by the attention when `use_cache`
@@ -105,6 +106,7 @@ class Context:
             use_cache=self.use_cache,
             extras=self.extras,
             number=layer,
+            positions=self.positions,
         )
         if self.cross is not None:
             mask = self.cross.head_mask

@@ -52,6 +52,31 @@ class PositionalEncoding(nn.Module):
         return self.dropout(x + self.pe[0, positions].to(x.dtype))
 
 
+def fixed_positions(length: int, size: int, device: torch.device | None = None) -> Tensor:
+    """The sines of all columns, then their cosines: T C.
+
+    >>> fixed_positions(2, 4).tolist()[0]
+    [0.0, 0.0, 1.0, 1.0]
+    """
+    frequencies = 1.0 / 10000 ** (torch.arange(0, size, 2, device=device).float() / size)
+    angles = torch.arange(length, dtype=torch.float32, device=device)[:, None] * frequencies
+    return torch.cat((angles.sin(), angles.cos()), -1)
+
+
+def rotate_pairs(x: Tensor, table: Tensor) -> Tensor:
+    """Turn neighbouring columns (0 and 1, 2 and 3, ...) by the angles whose sines and cosines a table has: N H D."""
+    sin, cos = (part.repeat_interleave(2, -1)[:, None] for part in table.chunk(2, -1))  # N 1 D
+    other = torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+    return x * cos + other * sin
+
+
+def rotate_halves(x: Tensor, angles: Tensor) -> Tensor:
+    """Turn each column of the first half with that of the second by an angle (N D/2): N H D."""
+    sin, cos = (torch.cat((part, part), -1)[:, None].to(x.dtype) for part in (angles.sin(), angles.cos()))
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat((-second, first), -1) * sin
+
+
 def scores_by_distance(scores: Tensor, keys: int) -> Tensor:
     """Scores of every query and distance, laid out by keys: ... T (T + S) -> ... T S, without a copy.
 

@@ -7,7 +7,7 @@ goes on as if it had never stopped.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .activation import make_activation
-from .attention_weights import add_biases, run_heads, slice_bias, slice_of, unpack_weights
+from .attention_weights import add_biases, run_heads, select_heads, slice_bias, slice_of, unpack_weights
 from .dropout import drop
 from .layout import Layout, paired_runs
 from .linear_attention import Kernel, linear_attention
@@ -90,9 +90,17 @@ class RandomFeatures(nn.Module):
         return attend_linearly(q, k, v, layout, source, self.kernel, **how)
 
     def weights(
-        self, q: Tensor, k: Tensor, layout: Layout, source: Layout, bias: Tensor | None, columns: range
+        self,
+        q: Tensor,
+        k: Tensor,
+        heads: Sequence[int],
+        layout: Layout,
+        source: Layout,
+        bias: Tensor | None,
+        columns: range,
     ) -> Tensor:
-        """`linear_attention_weights` with these features."""
+        """`linear_attention_weights` of some heads with these features."""
+        q, k, bias = q[:, heads], k[:, heads], select_heads(bias, heads)
         return linear_attention_weights(q, k, layout, source, self.kernel, bias, columns)
 
     def extra_repr(self) -> str:
@@ -196,7 +204,12 @@ def attend_linearly(
     if dropout:
         v = v * drop(v.new_ones(*v.shape[:-1], 1), dropout)
     per_position = head_mask is not None and max(head_mask.shape[-2:]) > 1
-    if want_weights or per_position or bias is not None or source.mask is not None or k.dim() == 4:
+    explicit = want_weights or per_position or bias is not None or k.dim() == 4
+    if not explicit and source.mask is not None and source.mask.shape[1:3] == (1, 1):
+        y = attend_to_seen_keys(q, k, v, layout, source, kernel)  # B H T D
+        y = y if head_mask is None else y * head_mask
+        return layout.pack(y.transpose(1, 2)), None
+    if explicit or source.mask is not None:
         weights = linear_attention_weights(q, k, layout, source, kernel, bias, range(layout.length))
         weights = weights if head_mask is None else weights * head_mask
         y = weights @ (v if v.dim() == 4 else source.heads(v)).to(weights.dtype)
@@ -209,6 +222,17 @@ def attend_linearly(
         y = y if head_mask is None else y * head_mask
         outputs.append(y.transpose(1, 2).reshape(q_run.count * q_run.length, *y.shape[1::2]))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs), None
+
+
+def attend_to_seen_keys(q: Tensor, k: Tensor, v: Tensor, layout: Layout, source: Layout, kernel: Kernel) -> Tensor:
+    """Sequence by sequence, with the keys that a mask of keys (B 1 1 S) shows."""
+    q, k, v = layout.heads(q), source.heads(k), source.heads(v)
+    seen = (source.mask == 0).expand(source.batch, 1, 1, -1)[:, 0, 0]
+    rows = []
+    for row in range(len(q)):
+        here = slice(row, row + 1)
+        rows.append(linear_attention(q[here], k[here, :, seen[row]], v[here, :, seen[row]], kernel))
+    return torch.cat(rows)
 
 
 def linear_attention_weights(

@@ -15,6 +15,7 @@ from glassformer import PreTrainedModel
 from glassformer.checkpoints.pretrained_config import PretrainedConfig
 
 from . import transformer_lm_reference
+from .performer_reference import PerformerPytorch
 from .references import Deberta, Longformer, Plain, Precise, Reference, Transformers
 from .transfo_xl_reference import PlainBody, PlainLM, PlainTexts
 
@@ -440,9 +441,49 @@ LONGFORMER = Architecture(
     call={"global_attention_mask": torch.zeros(4, 9).long().index_fill(1, torch.tensor([0]), 1)},
 )
 
+
+def tiny_performer(**fields: Any) -> glassformer.PerformerConfig:
+    """Some heads of the first and the last layer are local. The softmax kernel has tests of its own: see
+    test_performer.py."""
+    shape = {
+        "num_tokens": 60,
+        "max_seq_len": 40,
+        "dim": 48,
+        "depth": 3,
+        "heads": 4,
+        "dim_head": 8,
+        "nb_features": 20,
+        "local_attn_heads": [1, 0, 3],
+        "local_window_size": 3,
+        "generalized_attention": True,
+        "ff_mult": 2,
+        "shift_local_queries": True,  # as today's local-attention does
+        "initializer_range": 0.3,
+    }
+    return glassformer.PerformerConfig(**{**shape, **fields})
+
+
+PERFORMER = Architecture(
+    model_type="performer",
+    body=glassformer.PerformerModel,
+    heads={
+        glassformer.PerformerForMaskedLM: word_labels,
+        glassformer.PerformerForSequenceClassification: lambda b, t: {"labels": torch.ones(b).long()},
+        glassformer.PerformerForTokenClassification: lambda b, t: {"labels": torch.randint(0, 2, (b, t))},
+        glassformer.PerformerForQuestionAnswering: lambda b, t: {},  # the original has no such loss
+    },
+    tiny=tiny_performer,
+    decoder_fields={"causal": True},
+    decoder=glassformer.PerformerForCausalLM,
+    published=(glassformer.PerformerConfig(num_tokens=20000, max_seq_len=2048, dim=512, depth=12, heads=8), 48_045_056),
+    reference=PerformerPytorch(),
+    plain_scores=False,
+    call={},
+)
+
 RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA, ERNIE, DEBERTA, DEBERTA_V2, XLNET, LONGFORMER]
 
-ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, TRANSFO_XL, *RELATIVES_OF_BERT]
+ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, TRANSFO_XL, PERFORMER, *RELATIVES_OF_BERT]
 
 
 def tiny_vit(**fields: Any) -> glassformer.ViTConfig:

@@ -279,6 +279,7 @@ class Body(nn.Module):
             output_attentions=self.resolve_flag("output_attentions", output_attentions),
             output_hidden_states=self.resolve_flag("output_hidden_states", output_hidden_states),
             use_cache=cache is None and self.is_decoder and self.resolve_flag("use_cache", use_cache),
+            positions=positions,
         )
         if source is not None:
             context.cross = Context(layout, source, head_mask=cross_head_mask)
@@ -299,7 +300,7 @@ class Body(nn.Module):
         layout = Layout.full(*ids.shape, mask=mask)
         positions = self.positions(places.reshape(-1), layout)
         layout = replace(layout, distance=cache.distances(layout.unpack(positions)))
-        context = Context(layout, cache=cache)
+        context = Context(layout, cache=cache, positions=positions)
         if source is not None:
             context.cross = Context(layout, source)
         x = self.embed(ids.reshape(-1), None, positions, None, None)  # N C
