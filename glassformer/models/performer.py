@@ -7,13 +7,14 @@ attend by softmax within blocks of tokens. Its layers are in `performer_layers.p
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.config_fields import boolean, checked, choice, integer, number
+from ..checkpoints.config_fields import activation, boolean, checked, choice, integer, number
 from ..checkpoints.keymap import KeyMap, Row
 from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import ConfigError, shown
@@ -117,7 +118,6 @@ class PerformerConfig(PretrainedConfig):
 
     model_type = "performer"
     FILE_NAMES = CONFIG
-    hidden_act = "gelu"
     layer_norm_eps = 1e-5
 
     vocab_size: int = integer(20000, low=0)
@@ -131,6 +131,7 @@ class PerformerConfig(PretrainedConfig):
     local_window_size: int = integer(256)
     is_decoder: bool = boolean(False)
     ff_mult: int = integer(4)
+    hidden_act: str | Callable = activation("gelu")
     nb_features: int | None = integer(None, optional=True)
     feature_redraw_interval: int | None = integer(1000, optional=True)
     reversible: bool = boolean(False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from torch import Tensor, nn
 
-from ..errors import ConfigError
 from ..nn.dropout import Dropout
 from ..nn.linear import Linear
 from .base.generation_mixin import GenerationMixin
@@ -19,8 +19,11 @@ from .base.heads import (
     LinearLMHeadModel,
 )
 from .base.outputs import BodyOutput, CausalLMOutputWithCrossAttentions
+from .base.pretrained_io import is_rebuilding
 from .base.signature import CACHE, OUTPUTS, takes
 from .performer import INPUTS, PerformerConfig, PerformerModel, PerformerPreTrainedModel
+
+log = logging.getLogger("glassformer")
 
 
 class PerformerLMHead(PerformerPreTrainedModel):
@@ -31,9 +34,9 @@ class PerformerLMHead(PerformerPreTrainedModel):
 
     def __init__(self, config: PerformerConfig):
         super().__init__(config)
-        if self.config.is_decoder != self.is_causal:
-            other = "PerformerForMaskedLM" if self.is_causal else "PerformerForCausalLM"
-            raise ConfigError(f"{type(self).__name__} needs causal={self.is_causal}: {other} is for the other kind")
+        if self.config.is_decoder != self.is_causal and not is_rebuilding():
+            sees = "sees the words it should predict" if self.is_causal else "sees only the words before a masked one"
+            log.warning("%s with causal=%s %s", type(self).__name__, self.config.is_decoder, sees)
         self.performer = PerformerModel(self.config)
         has_bias = not self.config.tie_word_embeddings
         self.to_out = Linear(self.config.hidden_size, self.config.vocab_size, bias=has_bias)

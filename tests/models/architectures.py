@@ -451,7 +451,7 @@ def tiny_performer(**fields: Any) -> glassformer.PerformerConfig:
         "dim": 48,
         "depth": 3,
         "heads": 4,
-        "dim_head": 8,
+        "dim_head": 12,
         "nb_features": 20,
         "local_attn_heads": [1, 0, 3],
         "local_window_size": 3,

@@ -149,15 +149,15 @@ def test_features_are_redrawn_when_the_library_redraws_them():
     assert torch.equal(before, layers[0].projection_matrix)
 
 
-def test_what_cannot_be_computed_or_told_is_refused():
+def test_what_cannot_be_computed_or_told_is_refused(caplog):
     weights = library_model(**SHAPE, **LOCAL).state_dict()
     read = PerformerForMaskedLM.from_performer_pytorch
     with pytest.raises(glassformer.ConfigError, match="shift_local_queries must be given"):
         read(weights, **LOCAL)
     with pytest.raises(glassformer.ConfigError, match="the Performer has local heads"):
         read(weights)
-    with pytest.raises(glassformer.ConfigError, match="PerformerForCausalLM is for the other kind"):
-        read(weights, **LOCAL, causal=True)
+    read(weights, **LOCAL, causal=True)
+    assert "PerformerForMaskedLM with causal=True sees only the words before" in caplog.text
     with pytest.raises(glassformer.ArgumentError, match="did you mean 'local_attn_heads'"):
         read(weights, local_attention_heads=2)
     with pytest.raises(glassformer.CheckpointError, match="no Performer in the weights"):

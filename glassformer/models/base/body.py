@@ -260,7 +260,7 @@ class Body(nn.Module):
         refuse_unknown(extras, (*self.feature_inputs, *self.extra_inputs), type(self).__name__)
         packed_extras = self.pack_extras(extras, layout)
         vectors = None if inputs_embeds is None else layout.pack(inputs_embeds)
-        x = vectors  # N C: those of features have their positions
+        x, positions = vectors, None  # N C: those of features have their positions
         if not self.feature_inputs:
             positions = self.positions(layout.columns(inputs.device) + past, layout, input_ids, past)
             if position_ids is not None:
