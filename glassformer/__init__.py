@@ -31,6 +31,7 @@ _HOMES = {  # the classes of the registry come on top
     "text.roberta_tokenizer": """RobertaTokenizer RobertaTokenizerFast BartTokenizer BartTokenizerFast LEDTokenizer
         LEDTokenizerFast LongformerTokenizer LongformerTokenizerFast""",
     "text.albert_tokenizer": "AlbertTokenizer AlbertTokenizerFast",
+    "text.big_bird_tokenizer": "BigBirdTokenizer BigBirdTokenizerFast",
     "text.camembert_tokenizer": "CamembertTokenizer CamembertTokenizerFast",
     "text.deberta_v2_tokenizer": "DebertaV2Tokenizer DebertaV2TokenizerFast",
     "text.xlm_roberta_tokenizer": "XLMRobertaTokenizer XLMRobertaTokenizerFast",

@@ -129,6 +129,15 @@ from .models.bert_layers import BertLayer as BertLayer
 from .models.bert_layers import BertOutput as BertOutput
 from .models.bert_layers import BertSelfAttention as BertSelfAttention
 from .models.bert_layers import BertSelfOutput as BertSelfOutput
+from .models.big_bird import BigBirdConfig as BigBirdConfig
+from .models.big_bird import BigBirdModel as BigBirdModel
+from .models.big_bird_heads import BigBirdForCausalLM as BigBirdForCausalLM
+from .models.big_bird_heads import BigBirdForMaskedLM as BigBirdForMaskedLM
+from .models.big_bird_heads import BigBirdForMultipleChoice as BigBirdForMultipleChoice
+from .models.big_bird_heads import BigBirdForPreTraining as BigBirdForPreTraining
+from .models.big_bird_heads import BigBirdForQuestionAnswering as BigBirdForQuestionAnswering
+from .models.big_bird_heads import BigBirdForSequenceClassification as BigBirdForSequenceClassification
+from .models.big_bird_heads import BigBirdForTokenClassification as BigBirdForTokenClassification
 from .models.camembert import CamembertConfig as CamembertConfig
 from .models.camembert import CamembertForCausalLM as CamembertForCausalLM
 from .models.camembert import CamembertForMaskedLM as CamembertForMaskedLM
@@ -339,6 +348,8 @@ from .text.bert_tokenizer import MobileBertTokenizer as MobileBertTokenizer
 from .text.bert_tokenizer import MobileBertTokenizerFast as MobileBertTokenizerFast
 from .text.bert_tokenizer import SqueezeBertTokenizer as SqueezeBertTokenizer
 from .text.bert_tokenizer import SqueezeBertTokenizerFast as SqueezeBertTokenizerFast
+from .text.big_bird_tokenizer import BigBirdTokenizer as BigBirdTokenizer
+from .text.big_bird_tokenizer import BigBirdTokenizerFast as BigBirdTokenizerFast
 from .text.camembert_tokenizer import CamembertTokenizer as CamembertTokenizer
 from .text.camembert_tokenizer import CamembertTokenizerFast as CamembertTokenizerFast
 from .text.deberta_tokenizer import DebertaTokenizer as DebertaTokenizer

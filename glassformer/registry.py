@@ -114,6 +114,21 @@ ARCHITECTURES = {
             tokenizer="RobertaTokenizer",
         ),
         Architecture(
+            "big_bird",
+            config="big_bird.BigBirdConfig",
+            classes={
+                BODY: "big_bird.BigBirdModel",
+                "pre-training": "big_bird_heads.BigBirdForPreTraining",
+                "masked-lm": "big_bird_heads.BigBirdForMaskedLM",
+                "causal-lm": "big_bird_heads.BigBirdForCausalLM",
+                "sequence-classification": "big_bird_heads.BigBirdForSequenceClassification",
+                "multiple-choice": "big_bird_heads.BigBirdForMultipleChoice",
+                "token-classification": "big_bird_heads.BigBirdForTokenClassification",
+                "question-answering": "big_bird_heads.BigBirdForQuestionAnswering",
+            },
+            tokenizer="BigBirdTokenizer",
+        ),
+        Architecture(
             "longformer",
             config="longformer.LongformerConfig",
             classes={
@@ -355,6 +370,7 @@ TOKENIZERS = {
     "AlbertTokenizer": "albert_tokenizer.AlbertTokenizer",
     "BartTokenizer": "roberta_tokenizer.RobertaTokenizer",
     "BertTokenizer": "bert_tokenizer.BertTokenizer",
+    "BigBirdTokenizer": "big_bird_tokenizer.BigBirdTokenizer",
     "CamembertTokenizer": "camembert_tokenizer.CamembertTokenizer",
     "ConvBertTokenizer": "bert_tokenizer.BertTokenizer",
     "DPRContextEncoderTokenizer": "bert_tokenizer.BertTokenizer",

@@ -97,6 +97,7 @@ class MaskedWordsAndNextSentence(BertWithLMHead, HeadModel):
     """Both tasks of the pre-training: masked words and next sentence; their losses are added."""
 
     sentence_pairs: ClassVar[str] = "next"
+    output_class: ClassVar[type[BertForPreTrainingOutput]] = BertForPreTrainingOutput
 
     def pair_logits(self, body: BodyOutput) -> Tensor:
         return self.cls.seq_relationship(body.pooled)
@@ -119,7 +120,7 @@ class MaskedWordsAndNextSentence(BertWithLMHead, HeadModel):
             next_loss = label_loss(is_next, next_sentence_label)
             loss = next_loss if loss is None else loss + next_loss
         scores = {"prediction_logits": word_logits, "seq_relationship_logits": is_next}
-        return self.as_output(BertForPreTrainingOutput, body, return_dict, loss=loss, **scores)
+        return self.as_output(self.output_class, body, return_dict, loss=loss, **scores)
 
 
 class BertForPreTraining(MaskedWordsAndNextSentence):

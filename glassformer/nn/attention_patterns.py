@@ -27,6 +27,9 @@ class Pattern(Protocol):
     def sees_all(self, length: int) -> bool:
         """Whether every query of a sequence of this length sees every key (or every one before it)."""
 
+    def drops_weights(self, length: int) -> bool:
+        """Whether dropout applies to the weights of a sequence of this length."""
+
     def of_heads(self, heads: Sequence[int]) -> Pattern:
         """The pattern of some of the heads."""
 
@@ -48,6 +51,9 @@ class Window:
 
     def sees_all(self, length: int) -> bool:
         return length == 1 or (self.dilation == 1 and length - 1 <= self.size)
+
+    def drops_weights(self, length: int) -> bool:
+        return True
 
     def of_heads(self, heads: Sequence[int]) -> Window:
         return self
@@ -79,9 +85,13 @@ class Blocks:
     heads: tuple[int, ...] | None = None  # those that are left; None: all
     random: Callable[[int], Tensor | None] = lambda length: None
     dense_up_to: int = 0  # tokens of a sequence that is read without blocks
+    weight_dropout: bool = True  # whether weights are dropped in sequences that are read in blocks
 
     def sees_all(self, length: int) -> bool:
         return length <= self.dense_up_to
+
+    def drops_weights(self, length: int) -> bool:
+        return self.weight_dropout or self.sees_all(length)
 
     def of_heads(self, heads: Sequence[int]) -> Blocks:
         return replace(self, heads=tuple(heads if self.heads is None else [self.heads[head] for head in heads]))

@@ -70,8 +70,9 @@ def attend_sparsely(
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     pieces = []
     for run, tiles in pattern.plan(layout, q):
-        seed = int(torch.randint(1 << 62, ()).item()) if dropout else 0
-        settings = Settings(tiles, scale, mask_of_run(layout, run), dropout, seed)
+        probability = dropout if pattern.drops_weights(run.length) else 0.0
+        seed = int(torch.randint(1 << 62, ()).item()) if probability else 0
+        settings = Settings(tiles, scale, mask_of_run(layout, run), probability, seed)
         y = TiledAttention.apply(fold_heads(q, run), fold_heads(k, run), fold_heads(v, run), settings)  # Z n D
         pieces.append(unfold_heads(y, run))
     y = pieces[0] if len(pieces) == 1 else torch.cat(pieces)

@@ -409,6 +409,31 @@ TRANSFO_XL = Architecture(
 )
 
 
+def tiny_big_bird(**fields: Any) -> glassformer.BigBirdConfig:
+    """With full attention; for blocks, see test_big_bird.py."""
+    blocks = {"block_size": 2, "num_random_blocks": 1, "attention_type": "original_full"}
+    return glassformer.BigBirdConfig(**{**TINY_BERT, **blocks, "initializer_range": 0.15, **fields})
+
+
+BIG_BIRD = Architecture(
+    model_type="big_bird",
+    body=glassformer.BigBirdModel,
+    heads={
+        glassformer.BigBirdForPreTraining: lambda b, t: {
+            **word_labels(b, t),
+            "next_sentence_label": torch.ones(b).long(),
+        },
+        **{getattr(glassformer, f"BigBird{head}"): labels for head, labels in ENCODER_HEADS.items()},
+    },
+    tiny=tiny_big_bird,
+    decoder_fields={"is_decoder": True},
+    decoder=glassformer.BigBirdForCausalLM,
+    published=(glassformer.BigBirdConfig(), 127_468_800),
+    reference=Transformers({"attn_implementation": "eager"}),
+    plain_scores=True,
+    call={},
+)
+
 WINDOWED = {"longformer"}  # whose outputs have the weights of a window, not B H T S: see test_longformer.py
 
 
@@ -481,7 +506,19 @@ PERFORMER = Architecture(
     call={},
 )
 
-RELATIVES_OF_BERT = [ROBERTA, XLM_ROBERTA, CAMEMBERT, ALBERT, ELECTRA, ERNIE, DEBERTA, DEBERTA_V2, XLNET, LONGFORMER]
+RELATIVES_OF_BERT = [
+    ROBERTA,
+    XLM_ROBERTA,
+    CAMEMBERT,
+    ALBERT,
+    ELECTRA,
+    ERNIE,
+    DEBERTA,
+    DEBERTA_V2,
+    XLNET,
+    LONGFORMER,
+    BIG_BIRD,
+]
 
 ARCHITECTURES = [BERT, GPT2, OPENAI_GPT, DISTILBERT, TRANSFORMER_LM, TRANSFO_XL, PERFORMER, *RELATIVES_OF_BERT]
 

@@ -6,11 +6,13 @@ python old_library_cases.py FOLDER, which holds cases.json and a folder for each
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers.models.deberta import modeling_deberta
+from transformers.models.longformer import modeling_longformer
 from transformers.models.t5 import modeling_t5
 
 
@@ -54,6 +56,8 @@ modeling_deberta.DebertaLayerNorm.forward = layer_norm
 modeling_t5.T5LayerNorm.forward = rms_norm
 to_float32 = torch.Tensor.float
 torch.Tensor.float = lambda x: x if x.dtype == torch.float64 else to_float32(x)
+in_own_type = vars(torch.nn.functional) | {"softmax": lambda x, dim, dtype=None: x.softmax(dim)}
+modeling_longformer.nn = SimpleNamespace(**vars(torch.nn) | {"functional": SimpleNamespace(**in_own_type)})  # as above
 root = Path(sys.argv[1])
 for case in json.loads((root / "cases.json").read_text()):
     run(case, root / case["name"])

@@ -127,6 +127,11 @@ class BertForPreTrainingOutput(ModelOutput):
 
 
 @output
+class BigBirdForPreTrainingOutput(BertForPreTrainingOutput):
+    pass
+
+
+@output
 class AlbertForPreTrainingOutput(ModelOutput):
     loss: Tensor | None = None
     prediction_logits: Tensor | None = None
@@ -264,6 +269,16 @@ class QuestionAnsweringModelOutput(ModelOutput):
     loss: Tensor | None = None
     start_logits: Tensor | None = None
     end_logits: Tensor | None = None
+    hidden_states: Tensors | None = None
+    attentions: Tensors | None = None
+
+
+@output
+class BigBirdForQuestionAnsweringModelOutput(ModelOutput):
+    loss: Tensor | None = None
+    start_logits: Tensor | None = None
+    end_logits: Tensor | None = None
+    pooler_output: Tensor | None = None
     hidden_states: Tensors | None = None
     attentions: Tensors | None = None
 
