@@ -28,6 +28,7 @@ from .dropout import Dropout, drop
 from .layout import Layout, is_faster_padded, paired_runs
 from .linear import Linear
 from .scoped_hooks import observe_attention, open_scopes
+from .short_attention import attend_to_few, is_short
 from .sparse_attention import attend_sparsely, sparse_attention_weights
 from .tensor_inputs import check_ids
 
@@ -73,6 +74,8 @@ def attend(
     def block(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> tuple[Tensor, Tensor | None]:
         if explicit or (dropout and q.is_cpu):  # the CPU kernels have no dropout
             return attend_explicitly(q, k, v, mask, causal, scale, score_bias, head_mask, dropout)
+        if mask is None and is_short(q, k):
+            return attend_to_few(q, k, v, future_mask(k.shape[2], q) if causal else None, scale), None
         if causal and mask is not None:  # the kernel takes one or the other
             mask, causal = mask + future_mask(mask.shape[-1], mask), False
         fused = F.scaled_dot_product_attention
@@ -90,12 +93,16 @@ def attend(
 
     causal = layout.causal and source is layout
     outputs, weights_of_runs = [], []
+    y = None if torch.is_grad_enabled() or len(layout.runs) == 1 else q.new_empty(*q.shape[:2], v.shape[2])  # N H D
     for q_run, k_run in paired_runs(layout, source):
         blocks = (run_heads(x, run) for x, run in ((q, q_run), (k, k_run), (v, k_run)))
-        y, weights = block(*blocks, slice_bias(bias, q_run, k_run), causal)
-        outputs.append(y.transpose(1, 2).reshape(q_run.count * q_run.length, *y.shape[1::2]))
+        attended, weights = block(*blocks, slice_bias(bias, q_run, k_run), causal)
+        if y is None:
+            outputs.append(attended.transpose(1, 2).reshape(-1, *attended.shape[1::2]))
+        else:
+            run_heads(y, q_run).copy_(attended)
         weights_of_runs.append((q_run, k_run, weights))
-    y = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+    y = torch.cat(outputs) if y is None else y
     return y, unpack_weights(weights_of_runs, layout, source) if want_weights else None
 
 
