@@ -187,7 +187,7 @@ class ContinuousBatch:
             lengths = self.cache.lengths[:count]
             self.cache.width = self.cache.length = int(lengths.max()) + 1
             visible = torch.arange(self.cache.width, device=lengths.device) <= lengths[:, None]  # B S
-            mask = None if bool(visible.all()) else mask_to_bias(visible[:, None], self.model.dtype)[:, None]
+            mask = None if bool(visible.all()) else mask_to_bias(visible[:, None], self.model.stream_dtype)[:, None]
             tokens = torch.tensor(last, device=lengths.device)[:, None]
             rows = body.decode_step(tokens, lengths[:, None], self.cache, mask)
             self.cache.lengths[:count] += 1

@@ -79,7 +79,7 @@ class CachedRunner(CheckedScores):
             own = torch.eye(branches, dtype=torch.bool, device=tokens.device)
             self.visible[:, :, filled : filled + branches] = own
         visible = None if self.visible is None else self.visible[:, :, : filled + branches]
-        mask = None if visible is None else mask_to_bias(visible, self.model.dtype)[:, None]
+        mask = None if visible is None else mask_to_bias(visible, self.model.stream_dtype)[:, None]
         positions = self.next_position[:, None].expand(-1, branches)
         source = self.cached_source()
         rows = self.body.decode_step(tokens, positions, self.cache, mask, source)
@@ -97,7 +97,7 @@ class CachedRunner(CheckedScores):
         if not self.source:
             return None
         states, real = self.source["encoder_hidden_states"], self.source.get("encoder_attention_mask")
-        mask = None if real is None or bool(real.all()) else mask_to_bias(real[:, None, None], self.model.dtype)
+        mask = None if real is None or bool(real.all()) else mask_to_bias(real[:, None, None], self.model.stream_dtype)
         return Source(None, Layout.full(*states.shape[:2], mask=mask))  # the mask B 1 1 S
 
     def compact_cache(self) -> int:

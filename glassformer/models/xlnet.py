@@ -217,7 +217,7 @@ class XLNetModel(XLNetPreTrainedModel, Body):
             keep_padding=bool(keep_padding or use_mems or past or per_position),
         )
         if input_ids is None:
-            inputs = as_dtype(inputs, self.dtype, "inputs_embeds")
+            inputs = as_dtype(inputs, self.stream_dtype, "inputs_embeds")
         ids = None if input_ids is None else layout.pack(as_index(input_ids))
         types = pack_ids(token_type_ids, layout, "token_type_ids", inputs.device)
         columns = layout.columns(inputs.device)
@@ -274,7 +274,7 @@ class XLNetModel(XLNetPreTrainedModel, Body):
         A token sees itself, even if it is padding or `perm_mask` hides it; a prediction must not see its token.
         """
         device, causal = self.device, self.config.attn_type == "uni"
-        settings = {"dtype": self.dtype, "device": device, "causal": causal}
+        settings = {"dtype": self.stream_dtype, "device": device, "causal": causal}
         keep_padding = keep_padding or two_streams or perm_mask is not None or (causal and self.config.same_length)
         layout = make_layout(batch, length, attention_mask, keep_padding=keep_padding, **settings)
         if not keep_padding and layout.mask is None:
@@ -296,7 +296,7 @@ class XLNetModel(XLNetPreTrainedModel, Body):
             hidden = hidden | nn.functional.pad(unseen, (past, 0))
         itself = torch.ones(length, length, dtype=torch.bool, device=device).logical_not().fill_diagonal_(True)
         itself = nn.functional.pad(itself, (past, 0))
-        content, predictions = (mask_to_bias(~each, self.dtype)[:, None] for each in (hidden & ~itself, hidden))
+        content, predictions = (mask_to_bias(~each, self.stream_dtype)[:, None] for each in (hidden & ~itself, hidden))
         return Layout.full(batch, length, mask=content if bool(hidden.any()) else None), predictions
 
     def check_mems(self, mems: Sequence[Tensor] | None, batch: int) -> int:
@@ -316,7 +316,7 @@ class XLNetModel(XLNetPreTrainedModel, Body):
 
     def remember(self, layer: nn.Module, mem: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (each B H S D) of what a layer remembers, S B C."""
-        attention, rows = layer.attention.self, mem.transpose(0, 1).to(self.dtype)  # B S C
+        attention, rows = layer.attention.self, mem.transpose(0, 1).to(self.stream_dtype)  # B S C
         return attention.transpose_for_scores(attention.key(rows)), attention.transpose_for_scores(
             attention.value(rows)
         )

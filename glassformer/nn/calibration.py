@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
+from .linear import can_be_reduced
 
 STRENGTHS = (0.3, 0.5, 0.7)
 ROWS = 512  # of a layer's inputs that are kept for comparing
@@ -71,8 +72,6 @@ class Calibration:
 
 def observe(model: nn.Module, batches: Iterable[Any]) -> list[Inputs]:
     """The inputs of all layers that can be quantized; those that read the very same rows stand together."""
-    from .quantize import can_be_quantized
-
     found: dict[nn.Module, Inputs] = {}
     last: list[Any] = [None, None]  # the rows of the latest call, and what was seen of them
 
@@ -92,7 +91,7 @@ def observe(model: nn.Module, batches: Iterable[Any]) -> list[Inputs]:
                 step = max(1, len(rows) * 8 // ROWS)  # some of each batch
                 inputs.rows = torch.cat((inputs.rows, rows[::step]))[:ROWS]
 
-    hooks = [each.register_forward_pre_hook(look) for each in model.modules() if can_be_quantized(each)]
+    hooks = [each.register_forward_pre_hook(look) for each in model.modules() if can_be_reduced(each)]
     count = 0
     try:
         for batch in batches:

@@ -31,10 +31,12 @@ class Intermediate(nn.Module):
         self.intermediate_act_fn = make_activation(activation)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        widened, activate = self.dense(hidden_states), self.intermediate_act_fn
-        if isinstance(activate, GELUActivation) and can_overwrite_output(self.dense) and can_overwrite_output(activate):
-            return activate.overwrite(widened)
-        return activate(widened)
+        activate = self.intermediate_act_fn
+        can_fuse = isinstance(activate, GELUActivation) and all(map(can_overwrite_output, (self.dense, activate)))
+        if can_fuse and self.dense.is_reduced and not self.dense._forward_pre_hooks:
+            return self.dense.reduced_product(hidden_states, activate.approximate)  # bfloat16, as the next one reads
+        widened = self.dense(hidden_states)
+        return activate.overwrite(widened) if can_fuse else activate(widened)
 
 
 class AddNorm(nn.Module):

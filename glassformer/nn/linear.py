@@ -16,6 +16,7 @@ and in the last lines GFLOP/s (1536 x 384):
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -36,12 +37,17 @@ MAX_TRANSPOSED_ROWS = 4
 
 
 class Linear(nn.Linear):
-    """torch's linear layer; on a CPU, without gradients, it takes the fastest way."""
+    """torch's linear layer; on a CPU, without gradients, it takes the fastest way.
+
+    Weights of less precision than the rows round the rows too, and the result has the type of the rows again.
+    """
 
     packed: Tensor | None = None  # a copy of the weights as oneDNN reads them best, in prepared models: see prepared.py
 
     def forward(self, x: Tensor) -> Tensor:
         weight, bias, packed = self.weight, self.bias, self.packed
+        if weight.dtype == torch.bfloat16:
+            return self.reduced_product(x).to(x.dtype)
         if packed is not None and not torch.is_grad_enabled():
             fastest = weight if x.numel() == self.in_features else packed  # a single row gains nothing from packing
             return torch.ops.mkldnn._linear_pointwise(x, fastest, bias, "none", [], "")
@@ -51,9 +57,54 @@ class Linear(nn.Linear):
             return transposed_product(x, weight, bias)
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
+    @property
+    def is_reduced(self) -> bool:
+        """Whether products have less precision than the rows."""
+        return self.weight.dtype == torch.bfloat16
+
+    def reduced_product(self, x: Tensor, gelu: str = "") -> Tensor:
+        """The product in bfloat16, summed and activated in float32 and rounded once; `gelu` is "none" or "tanh"."""
+        weight, bias, rows = self.weight, self.bias, x.to(torch.bfloat16)
+        if x.is_cpu and not torch.is_grad_enabled() and has_bfloat16_kernel():
+            weight = weight if self.packed is None or x.numel() == self.in_features else self.packed
+            post_op = ("gelu", [], gelu) if gelu else ("none", [], "")
+            return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, *post_op)
+        y = F.linear(rows, weight, None if bias is None else bias.to(rows.dtype))
+        return F.gelu(y, approximate=gelu) if gelu else y
+
+
+FEW_OUTPUTS = 16  # a layer with fewer keeps its precision: labels gain no time, and lose digits
+
+
+def can_be_reduced(module: nn.Module | None) -> bool:
+    """Whether products of a layer may be computed in less precision."""
+    return isinstance(module, nn.Linear) and module.out_features >= FEW_OUTPUTS
+
+
+def reduce_products(model: nn.Module, dtype: torch.dtype) -> None:
+    """Round the weights of linear layers, in place; those that are an embedding's too become a copy of it."""
+    rounded: dict[Tensor, nn.Parameter] = {}
+    for module in model.modules():
+        if type(module) is Linear and can_be_reduced(module):
+            weight = module.weight
+            if weight not in rounded:
+                rounded[weight] = nn.Parameter(weight.detach().to(dtype), requires_grad=weight.requires_grad)
+            module.weight = rounded[weight]
+
+
+def reduced_dtype(model: nn.Module) -> torch.dtype | None:
+    """The type of the weights of linear layers, if it is less precise than float32."""
+    kinds = (module.weight.dtype for module in model.modules() if isinstance(module, Linear))
+    return next((kind for kind in kinds if kind == torch.bfloat16), None)
+
 
 def has_onednn() -> bool:
     return torch.backends.mkldnn.is_available() and not torch.is_autocast_enabled("cpu")
+
+
+@cache
+def has_bfloat16_kernel() -> bool:
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def pack(weight: Tensor, rows: int = PACKED_ROWS) -> Tensor | None:
@@ -62,6 +113,7 @@ def pack(weight: Tensor, rows: int = PACKED_ROWS) -> Tensor | None:
     The copy is worth its time after some thirty products. Its products have the same bits, but for those of one row.
     """
     usable = weight.is_cpu and weight.dtype == torch.float32 and has_onednn()
+    usable |= weight.is_cpu and weight.dtype == torch.bfloat16 and has_bfloat16_kernel()
     return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows) if usable else None
 
 

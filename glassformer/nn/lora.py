@@ -49,11 +49,16 @@ class LoraLinear(Linear):
         y = super().forward(x)
         if self.is_merged:
             return y
-        return y + F.linear(F.linear(self.dropout(x), self.lora_A), self.lora_B) * self.scaling
+        rows = self.dropout(x).to(self.lora_A.dtype)
+        return y + F.linear(F.linear(rows, self.lora_A), self.lora_B) * self.scaling
 
     @property
     def is_merged(self) -> bool:
         return self.unmerged is not None
+
+    @property
+    def is_reduced(self) -> bool:
+        return False
 
     def delta(self) -> Tensor:
         """The update, as a matrix of the weight's shape."""

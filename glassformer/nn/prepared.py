@@ -34,8 +34,8 @@ _lock = threading.Lock()
 def prepared(model: Model) -> Model:
     """The twin of `model` with prepared weights; the model itself where they would not be used.
 
-    That is: in training, with gradients, under autocast, on another device or dtype than a CPU's float32, or while
-    a hook observes it.
+    That is: in training, with gradients, under autocast, on another device than a CPU, in other types than float32 and
+    bfloat16, or while a hook observes it.
 
     >>> model = nn.Sequential(Linear(4, 3)).eval()
     >>> with torch.no_grad():
@@ -46,7 +46,7 @@ def prepared(model: Model) -> Model:
     if model.training or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or is_observed(model):
         return model
     parameters = list(model.parameters())
-    if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in parameters):
+    if any(p.device.type != "cpu" or p.dtype not in (torch.float32, torch.bfloat16) for p in parameters):
         return model
     now = fingerprint(parameters)
     with _lock:

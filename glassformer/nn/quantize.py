@@ -24,14 +24,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .linear import has_onednn
+from .linear import can_be_reduced, has_onednn
 from .lora import LoraLinear
 
 QUANTIZED = "quantized to int8 and cannot be {}: do that with the model before quantize(model)"
 METHOD = "glassformer"  # which config.json names, so that other programs refuse the weights
 SCALE, INPUT_SCALE = "weight_scale", "input_scale"  # names in files, beside `weight`
 LEVELS = 127
-FEW_OUTPUTS = 16  # a layer with fewer stays in float: labels gain no time, and lose digits
 ROW_NUMBERS = 8  # bytes behind each row: its scale and its lowest value, as two float32
 
 
@@ -46,6 +45,7 @@ class Int8Linear(nn.Module):
     """
 
     weight: Tensor | None  # O C; None while it is packed
+    is_reduced = False
     packed: Tensor | None = None  # the weights as oneDNN reads them, with zeros for the numbers behind each row
 
     def __init__(
@@ -220,7 +220,7 @@ def quantize(
     layers: dict[nn.Module, nn.Module] = {}
     for parent in list(model.modules()):
         for name, child in list(parent._modules.items()):
-            if not can_be_quantized(child) or child in skipped:
+            if not can_be_reduced(child) or child in skipped:
                 continue
             if child not in layers:
                 layers[child] = Int8Linear.of(child, None if found is None else found.input_scales.get(child))
@@ -229,10 +229,6 @@ def quantize(
         if hasattr(part, "record_quantization"):  # a model with a config
             part.record_quantization()
     return model
-
-
-def can_be_quantized(module: nn.Module | None) -> bool:
-    return isinstance(module, nn.Linear) and module.out_features >= FEW_OUTPUTS
 
 
 def is_quantized(model: nn.Module) -> bool:

@@ -317,3 +317,20 @@ def test_checkpointing_keeps_gradients(architecture, batch):
     for a, b in zip(plain.parameters(), frugal.parameters(), strict=True):
         if a.grad is not None:
             assert_close(a.grad, b.grad)
+
+
+@torch.no_grad()
+def test_bfloat16_products_are_close_and_the_rest_is_float32(architecture, batch, tmp_path):
+    for kind in (architecture.body, *list(architecture.heads)[:2]):
+        call = architecture.call_of(kind)
+        exact_model = kind(architecture.tiny()).eval()
+        exact_model.save_pretrained(tmp_path / kind.__name__)
+        model = kind.from_pretrained(tmp_path / kind.__name__, dtype="bfloat16")
+        assert (model.dtype, model.stream_dtype) == (torch.bfloat16, torch.float32)
+        rounded = model(**batch, **call).to_tuple()
+        exact, *_ = (each.clamp(-99, 99) for each in exact_model(**batch, **call).to_tuple() if torch.is_tensor(each))
+        assert rounded[0].dtype == torch.float32
+        assert 0 < (rounded[0].clamp(-99, 99) - exact).norm() / exact.norm() < 0.05
+        assert prepared(model) is not model
+        again = prepared(model)(**batch, **call).to_tuple()[0]
+        assert (again.clamp(-99, 99) - exact).norm() / exact.norm() < 0.05

@@ -225,7 +225,7 @@ class Body(nn.Module):
         else:
             inputs = self.check_inputs(input_ids, inputs_embeds)
         if input_ids is None:
-            inputs_embeds = as_dtype(inputs, self.dtype, "inputs_embeds")
+            inputs_embeds = as_dtype(inputs, self.stream_dtype, "inputs_embeds")
         else:
             input_ids = as_index(inputs)
             if attention_mask is None and past_key_values is None and not self.has_reported_padding:
@@ -251,7 +251,7 @@ class Body(nn.Module):
             causal=self.is_decoder,
             past=past,
             keep_padding=keep_padding or per_position,
-            dtype=self.dtype,
+            dtype=self.stream_dtype,
             device=inputs.device,
         )
         source = self.source_of(
@@ -395,7 +395,7 @@ class Body(nn.Module):
             raise InputError(
                 f"head_mask must have the shape heads or layers x heads, with {layers} layers of {counts} heads"
             )
-        head_mask = head_mask.to(self.dtype)
+        head_mask = head_mask.to(self.stream_dtype)
         check_finite(head_mask, "head_mask")
         return head_mask
 
@@ -418,7 +418,7 @@ class Body(nn.Module):
         if self.layer_count and not hasattr(self.stack.layer[0], "crossattention"):
             raise InputError("encoder_hidden_states need a model with add_cross_attention=True")
         layout = self.source_layout(states, mask, batch, keep_padding or self.keeps_state)
-        states = as_dtype(states, self.dtype, "encoder_hidden_states")
+        states = as_dtype(states, self.stream_dtype, "encoder_hidden_states")
         return Source(layout.pack(states), layout, state)
 
     def source_layout(self, states: Tensor, mask: Tensor | None, batch: int, keep_padding: bool) -> Layout:

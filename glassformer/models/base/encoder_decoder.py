@@ -20,7 +20,7 @@ class Encoder(Body):
     config: PretrainedConfig
 
     @property
-    def dtype(self) -> torch.dtype:
+    def stream_dtype(self) -> torch.dtype:
         return next(self.embeddings.parameters()).dtype
 
     @property

@@ -316,7 +316,7 @@ class ForTokenClassification(Classifier):
             raise InputError("the model has an adapter, which could not save a conditional random field: add it before")
         self.config.record_change(crf=kind)
         if self.config.crf is not None:
-            self.crf = ConditionalRandomField(self.config.num_labels).to(self.device, self.dtype)
+            self.crf = ConditionalRandomField(self.config.num_labels).to(self.device, self.stream_dtype)
             self.record_new_part("crf")
 
 

@@ -82,7 +82,7 @@ def to_performer(model: Model, **fields: Any) -> Model:
         raise InputError("the model has an adapter: merge_lora(model) merges it into the weights")
     refuse_unknown(fields, FIELDS[1:], "to_performer")
     config = type(config).from_dict(config.to_dict(), **{**fields, "attention": "performer"})
-    new = type(model)(config).to(model.device, model.dtype)
+    new = type(model)(config).to(model.device, model.stream_dtype)
     missing, unexpected = nn.Module.load_state_dict(new, model.state_dict(), strict=False)
     random = [name for name in missing if "feature" not in name]
     if random or unexpected:

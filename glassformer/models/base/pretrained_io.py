@@ -36,6 +36,7 @@ from ...checkpoints.load import (
 from ...checkpoints.pretrained_config import PretrainedConfig, resolve_config
 from ...checkpoints.weights import Weights, open_weights, write_weights
 from ...errors import CheckpointError, WeightsError, refuse_unknown
+from ...nn.linear import reduce_products
 from .pruning import KINDS, pruned_in
 from .quantized import expect_quantized, own_scales, quantization_of, quantize_loaded
 from .untrained import UNTRAINED, has_other_head, initial_among, sample_new_model, sample_parts, still_untrained
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from .pretrained_model import PreTrainedModel
 
 log = logging.getLogger("glassformer")
+
+INT8 = ("int8", "torch.int8", torch.int8)
+BFLOAT16 = ("bfloat16", "torch.bfloat16", torch.bfloat16)
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
@@ -122,12 +126,13 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         `tolerate` takes patterns of weights that may be wrong all the same. A head that the checkpoint lacks is
         initialised, logged and recorded in `model.load_report`. Weights are float32 unless `dtype` says otherwise
         ("auto" keeps the file's), and go to the one device that `device_map` names ("auto": the accelerator, if any).
-        With dtype "int8" linear layers are quantized, as `quantize` does it.
+        With dtype "bfloat16" the weights of linear layers are, and the rest, with all sums, norms and softmax, stays
+        float32 (`model.bfloat16()` converts everything); with "int8" they are quantized, as `quantize` does it.
 
         >>> BertModel.from_pretrained("./bert-base-uncased/", output_hidden_states=True)  # doctest: +SKIP
         """
         owner, device = f"{cls.__name__}.from_pretrained", resolve_device(device_map)
-        is_int8 = (dtype or torch_dtype) in ("int8", "torch.int8", torch.int8)
+        is_int8, is_reduced = ((dtype or torch_dtype) in names for names in (INT8, BFLOAT16))
         hub: dict[str, Any] = {"cache_dir": cache_dir, "revision": revision, "endpoint": endpoint}
         hub["token"] = resolve_ignored_arguments(fields, owner, token, IGNORED_BY_MODELS)
         hub["local_files_only"] = local_files_only
@@ -157,7 +162,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
             model.keymap,
             prefixed=model.base_model is not model,
             tied=model.tied_names(),
-            dtype=resolve_dtype(None if is_int8 else dtype or torch_dtype),
+            dtype=resolve_dtype(None if is_int8 or is_reduced else dtype or torch_dtype),
             **forgiven,
         )
         model.load_report.notes += token_notes(config)
@@ -168,6 +173,8 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         model.log_load_report(name_or_path)
         if is_int8 or config.quantization_config is not None:
             quantize_loaded(model)
+        elif is_reduced:
+            reduce_products(model, torch.bfloat16)
         if device is not None:
             model.to(device)
         model.eval()
@@ -225,7 +232,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
                 module.fill()
             for name, parameter in list(module.named_parameters(recurse=False)):
                 if parameter.is_meta and f"{prefix}.{name}".lstrip(".") not in tied:
-                    empty = torch.zeros_like(parameter, device="cpu", dtype=self.dtype)
+                    empty = torch.zeros_like(parameter, device="cpu", dtype=self.stream_dtype)
                     setattr(module, name, nn.Parameter(empty, requires_grad=parameter.requires_grad))
                     missing.setdefault(module, set()).add(name)
         self.tie_weights()

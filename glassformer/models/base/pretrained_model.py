@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ...checkpoints.keymap import KeyMap
 from ...checkpoints.pretrained_config import PretrainedConfig
 from ...errors import ConfigError, InputError, refuse_unknown
+from ...nn.linear import reduced_dtype
 from ...nn.mask import additive_mask
 from ...nn.quantize import Int8Linear, refuse_quantized
 from ...nn.tensor_inputs import check_mask
@@ -114,6 +115,12 @@ class PreTrainedModel(PruningMixin, Inspectable, PretrainedIO):
 
     @property
     def dtype(self) -> torch.dtype:
+        """The type of the weights: that of the products, where the rest of the model has another."""
+        return reduced_dtype(self) or self.stream_dtype
+
+    @property
+    def stream_dtype(self) -> torch.dtype:
+        """The type of the hidden states, norms and softmax."""
         return next(p.dtype for p in self.parameters() if p.is_floating_point())
 
     @property
@@ -150,9 +157,9 @@ class PreTrainedModel(PruningMixin, Inspectable, PretrainedIO):
         batch, length = input_shape
         check_mask(attention_mask, batch, length)
         device = device or attention_mask.device
-        mask = additive_mask(attention_mask, length, 0, self.config.is_decoder, self.dtype, device)
+        mask = additive_mask(attention_mask, length, 0, self.config.is_decoder, self.stream_dtype, device)
         if mask is None:
-            mask = torch.zeros(batch, 1, 1, length, dtype=self.dtype, device=device)
+            mask = torch.zeros(batch, 1, 1, length, dtype=self.stream_dtype, device=device)
         return mask
 
     # -- embeddings --------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from torch import nn
 
 from ...checkpoints.load import SCALES
 from ...checkpoints.weights import Weights
-from ...nn.quantize import INPUT_SCALE, METHOD, SCALE, Int8Linear, can_be_quantized, is_quantized, quantize
+from ...nn.linear import can_be_reduced
+from ...nn.quantize import INPUT_SCALE, METHOD, SCALE, Int8Linear, is_quantized, quantize
 
 
 def expect_quantized(model: Any, weights: Weights) -> None:
@@ -52,7 +53,7 @@ def quantization_of(model: Any) -> dict[str, Any] | None:
     if not is_quantized(model):
         return None
     prefix = model.keymap.prefix
-    names = [name.removeprefix(prefix) for name, module in model.named_modules() if can_be_quantized(module)]
+    names = [name.removeprefix(prefix) for name, module in model.named_modules() if can_be_reduced(module)]
     return {"quant_method": METHOD, "dtype": "int8", "in_float": names}
 
 

@@ -146,7 +146,7 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
                 if model.is_loaded:
                     log.warning("%s has no generator; a new one starts from random weights", model.config.name_or_path)
                 generator = ElectraForMaskedLM(generator_config(model.config, self.options.generator_size))
-            self.models = ReplacedTokenModels(model, generator.to(model.device, model.dtype))
+            self.models = ReplacedTokenModels(model, generator.to(model.device, model.stream_dtype))
         return self.models
 
     @property

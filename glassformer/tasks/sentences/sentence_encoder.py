@@ -128,7 +128,7 @@ class SentenceEncoder(nn.Module):
                 similarity_fn_name=files.general.get("similarity_fn_name"),
                 routes=routes,
             )
-            encoder.steps.to(models[folder].dtype)
+            encoder.steps.to(models[folder].stream_dtype)
             return encoder.eval()
 
         return encoder_of(files.default, {name: encoder_of(route) for name, route in files.routes.items()})
