@@ -11,10 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import InputError
 
+Dtype = Literal["float32", "bfloat16", "float16", "int8"]  # of --dtype
 FRAME, RULE = "│╰╯ ", {*"─-"}  # characters of a box, and of the lines between its parts
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -33,6 +33,7 @@ VERBS = (
     "serve",
     "heads",
     "prune",
+    "quantize",
     "compare-layers",
     "train",
     "evaluate",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 from tyro.conf import Positional, arg
 
 from ...errors import DataError, InputError
+from ..arguments import Dtype
 from ..output.terminal import counted, print_json
 from ..rows.input_rows import RowInput, answer_rows, known_count, rows_and_errors
 
@@ -35,7 +36,7 @@ def embed(
     restart: bool = False,
     tokens_per_batch: Annotated[int | None, arg(metavar="N", aliases=["--batch-tokens"])] = None,
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+    dtype: Dtype = "float32",
     json: bool = False,
 ) -> int:
     """Turn texts into vectors: one row of a .npy file for each text.
@@ -58,7 +59,8 @@ def embed(
         restart: Start again even if a result exists.
         tokens_per_batch: How many tokens go through the model at once.
         device: Where to compute, such as cpu or cuda.
-        dtype: What to compute in. bfloat16 is faster on processors that support it, and has three digits, not seven.
+        dtype: What products are computed in. bfloat16 and int8 are faster on processors that support them, and have
+            about three and two digits, not seven.
         json: Print JSON: the vectors of TEXT, or what was written to a file.
     """
     if bool(texts) == bool(row_input.input):

@@ -17,7 +17,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from ...errors import DataError, InputError, refuse_unknown
 from ...tasks.task_registry import task_class, task_names
-from ..arguments import command_with
+from ..arguments import Dtype, command_with
 from ..output.answer_table import print_answers
 from ..output.terminal import counted, print_json
 from ..rows.input_rows import RowFormat, RowInput, answer_rows, known_count, reads_standard_input, rows_and_errors
@@ -48,7 +48,7 @@ def predict(
     restart: bool = False,
     tokens_per_batch: Annotated[int | None, arg(metavar="N", aliases=["--batch-tokens"])] = None,
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+    dtype: Dtype = "float32",
     json: bool = False,
 ) -> int:
     """Classify, tag, answer, fill in, continue: any task, for texts or for files of rows.
@@ -93,7 +93,8 @@ def predict(
         restart: Start again even if a result exists.
         tokens_per_batch: How many tokens go through the model at once.
         device: Where to compute, such as cpu or cuda.
-        dtype: What to compute in. bfloat16 is faster on processors that support it, and has three digits, not seven.
+        dtype: What products are computed in. bfloat16 and int8 are faster on processors that support them, and have
+            about three and two digits, not seven.
         json: Print answers to TEXT as JSON too, an object in each line; with --output, what was written.
     """
     columns = task_class(task).columns.inputs  # raises if there is no such task

@@ -7,11 +7,12 @@ import logging
 import os
 import sys
 from dataclasses import fields
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from ...errors import InputError
+from ..arguments import Dtype
 from ..output.terminal import print_json
 
 NEEDED = ("starlette", "uvicorn", "msgspec", "prometheus_client")
@@ -30,7 +31,7 @@ def serve(
     max_body_bytes: Annotated[int, arg(metavar="N")] = 2_000_000,
     request_seconds: Annotated[float, arg(metavar="S")] = 30.0,
     drain_seconds: Annotated[float, arg(metavar="S")] = 30.0,
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+    dtype: Dtype = "float32",
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
     explore: bool = False,
     quiet: bool = False,
@@ -59,7 +60,7 @@ def serve(
         max_body_bytes: The size of a request's body; larger ones get 413.
         request_seconds: In which a request must arrive, and each part of its response be read.
         drain_seconds: For accepted requests after SIGTERM or Ctrl-C.
-        dtype: The number format of the weights.
+        dtype: What products are computed in. bfloat16 and int8 are faster on processors that support them.
         device: Where to compute, such as cpu or cuda.
         explore: Mount the explorer of the first model at /explore/.
         quiet: Do not print a line for each request.
