@@ -53,6 +53,7 @@ class Pieces(Sequence):
     table: np.ndarray  # int64: first, last, document, seen
     lengths: list[int]  # tokens that a model reads of each
     names: Callable[[int], str]  # where a document came from, by its number
+    in_order: bool = False  # whether a block must be read after the one before it in its document
 
     def __len__(self) -> int:
         return len(self.table)

@@ -46,6 +46,8 @@ class Example:
     labels: dict[str, Any] = field(default_factory=dict)  # targets of the loss, if the row has them
     window: int = 0  # its index among the windows or choices of its row
     row: int = 0  # the index of its row, set by the caller that makes the batches
+    follows: int | None = None  # of a block that reads the memory of the one before: the token that it begins with
+    leads_to: int | None = None  # of a block whose memory is read: the token that the next one begins with
 
     def __len__(self) -> int:
         return len(self.encoded)

@@ -168,7 +168,8 @@ def batch_outputs(task: Task, batches: list[list[Example]]) -> Iterator[list[Any
 def runs_in_parallel(task: Task, tokens: int) -> bool:
     """Whether batches of `tokens` tokens in all are faster in parallel."""
     is_on_cpu = task.model.device.type == "cpu"
-    return tokens >= PREPARED_FROM and is_on_cpu and not task.uses_random_numbers and not is_observed(task.trainable)
+    in_turn = task.uses_random_numbers or task.carries_memory
+    return tokens >= PREPARED_FROM and is_on_cpu and not in_turn and not is_observed(task.trainable)
 
 
 def run(task: Task, examples: Sequence[Example]) -> list[Any]:

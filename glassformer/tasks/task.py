@@ -48,6 +48,7 @@ class Task(RowReader, Objectives):
     generated_columns: ClassVar[tuple[str, ...]] = ()  # those the model generates: they need its vocabulary too
     predicts_from_encoding: ClassVar[bool] = False  # `predict` needs more of an encoded text than its ids
     uses_random_numbers: ClassVar[bool] = False  # so that batches must run one after the other
+    carries_memory: bool = False  # from one block of a text to the next, which must then run one after the other
 
     def __init__(self, model: PreTrainedModel, processor: Processor, **options: Any) -> None:
         self.model = model
@@ -169,6 +170,16 @@ class Task(RowReader, Objectives):
     def vary(self, example: Example, seed: Sequence[int]) -> Example:
         """A training example as it looks in one epoch; random choices depend on `seed` alone: run, epoch, row."""
         return example
+
+    def memory_tensors(self) -> dict[str, Tensor]:
+        """What training carries from step to step besides the weights, for a checkpoint."""
+        return {}
+
+    def load_memory(self, tensors: Mapping[str, Tensor]) -> None:
+        """Continue with the memory of a checkpoint."""
+
+    def forget(self, training: bool) -> None:
+        """Begin to read anew, in training or in an evaluation."""
 
     # --- untrained weights -------------------------------------------------------------------------------------
 

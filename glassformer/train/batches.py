@@ -7,6 +7,7 @@ it costs nothing.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -116,6 +117,11 @@ class Batches:
 
     def plan(self, epoch: int) -> list[list[list[int]]]:
         """The steps of an epoch: each a list of batches, each a list of row numbers."""
+        if isinstance(self.rows, Pieces) and self.rows.in_order:
+            rows_of_batch = self.max_rows or max(1, self.max_tokens // max(self.lengths))
+            if self.purpose == "training":
+                return plan_lanes(len(self.rows), rows_of_batch, self.batches_per_step)
+            return plan_documents(self.rows.table[:, 2].tolist(), rows_of_batch)
         seed = self.seed * SEED_STEP + epoch
         order = list(shuffle(range(len(self.rows)), len(self.rows), seed))
         batches: list[list[int]] = []
@@ -189,3 +195,43 @@ class Batches:
             log.warning("some of the rows have changed since the checkpoint: training continues with the new ones")
         self.epoch, self.step = state["epoch"], state["step"]
         self._plan = self.plan(self.epoch)
+
+
+def plan_lanes(pieces: int, rows: int, batches: int) -> list[list[list[int]]]:
+    """Steps that read a text in several places at once, each place on from where it was in the step before.
+
+    The pieces are cut into as many stretches as the batches of a step have rows, and each row has its own.
+
+    >>> plan_lanes(5, rows=1, batches=2)
+    [[[0], [3]], [[1], [4]], [[2]]]
+    """
+    count = min(rows * batches, pieces)
+    length, longer = divmod(pieces, count)
+    firsts = [lane * length + min(lane, longer) for lane in range(count + 1)]
+    lanes = [range(first, last) for first, last in itertools.pairwise(firsts)]
+    rows = -(-count // batches)
+    steps = []
+    for place in range(length + bool(longer)):
+        now = [
+            [lane[place] for lane in lanes[start : start + rows] if place < len(lane)]
+            for start in range(0, count, rows)
+        ]
+        steps.append([batch for batch in now if batch])
+    return steps
+
+
+def plan_documents(documents: Sequence[int], rows: int) -> list[list[list[int]]]:
+    """Every document from its beginning to its end, some of them side by side; a step holds all batches of these.
+
+    >>> plan_documents([0, 0, 0, 1, 2], rows=2)
+    [[[0, 3], [1], [2]], [[4]]]
+    """
+    by_document: dict[int, list[int]] = {}
+    for piece, document in enumerate(documents):
+        by_document.setdefault(document, []).append(piece)
+    longest_first = sorted(by_document.values(), key=len, reverse=True)
+    steps = []
+    for start in range(0, len(longest_first), rows):
+        together = longest_first[start : start + rows]
+        steps.append([[each[i] for each in together if i < len(each)] for i in range(len(together[0]))])
+    return steps

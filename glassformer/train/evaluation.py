@@ -127,6 +127,7 @@ def run_batches(
 
     mine = [numbers for step in batches.plan(0)[group.rank :: group.size] for numbers in step]
     in_parallel = runs_in_parallel(task, sum(batches.lengths))
+    task.forget(training=False)
     with evaluation_mode(task.trainable):
         for found in parallel_map(run, mine) if in_parallel else map(run, mine):
             results.predictions |= found.predictions
@@ -134,6 +135,7 @@ def run_batches(
             for name, (total, count) in found.sums.items():
                 before = results.sums.get(name, (0.0, 0))
                 results.sums[name] = (before[0] + total, before[1] + count)
+    task.forget(training=False)
     gathered = group.gather(results.sums)
     names = dict.fromkeys(name for each in gathered for name in each)
     by_rank = {name: [each.get(name, (0.0, 0)) for each in gathered] for name in names}

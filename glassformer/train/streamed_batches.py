@@ -88,6 +88,8 @@ class StreamedBatches:
             if self.epoch > last:
                 raise InputError("there is nothing to train on in the rows")
             rows = self.task.prepare_rows(self.held)
+        if self.task.carries_memory:
+            raise InputError("a memory is carried through texts that are in memory: leave the buffer out")
         self.batches = Batches(self.task, rows, **self.sizes)
         self.batches.current_epoch = self.epoch * SEED_STEP + self.block
         self.steps = self.batches.plan(self.batches.current_epoch)

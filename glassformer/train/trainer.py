@@ -172,6 +172,7 @@ class Trainer:
             if later:
                 log.warning("going back: this run will remove %s, of later steps, when it saves", ", ".join(later))
         elif self.progress.step == 0:
+            self.task.forget(training=True)
             set_seed(self.settings.seed + self.process_group.rank)
             if self.sharded is None:
                 self.process_group.broadcast(self.model.state_dict().values())
@@ -392,6 +393,8 @@ class Trainer:
             best = None if progress.best is None else progress.best["step"]
             checkpoint.remove_old_checkpoints(self.folder, progress.step, self.settings.save_total_limit, best)
 
+        for carried in self.process_group.gather(self.task.memory_tensors()):
+            tensors |= carried
         self.process_group.run_on_main(write)
         self.saved_at, self.unscheduled = time.monotonic(), unscheduled
 
@@ -404,6 +407,8 @@ class Trainer:
         with checkpoint.reading_values(folder):
             self.batches.load_state_dict(values["data"])
         checkpoint.load_model(folder, self.task)
+        carried = {name: tensors.pop(name) for name in list(tensors) if name.startswith("memory:")}
+        self.task.load_memory(carried)
         checkpoint.load_optimizer(self.optimizer, tensors)
         self.unscheduled = (folder / checkpoint.UNSCHEDULED).exists()
         self.metrics = values["metrics"]

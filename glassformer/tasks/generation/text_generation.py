@@ -14,6 +14,7 @@ from ...data.packing import pack
 from ...errors import InputError
 from ...generate.generation import require_decoder
 from ...generate.prompts import control_token_id, encode_prompt
+from ...models.base.outputs import BodyOutput
 from ...models.base.pretrained_model import PreTrainedModel
 from ...nn.loss import IGNORED, cache_probabilities, sampled_softmax_loss, summed_label_loss, summed_mixture_loss
 from ...text.base.encoding_options import check_range, check_whole_number
@@ -31,7 +32,10 @@ from ..metrics import perplexity
 from ..objectives import LOSS
 from ..task_options import check_at_least, check_bool
 from ..truncation import smallest
+from .carried_memory import CarriedMemory
 from .generation_task import GenerationTask, GenerationTaskOptions
+
+MOST_TOKENS = 512  # of a block, where a memory holds more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +44,12 @@ class TextGenerationOptions(GenerationTaskOptions, DocumentOptions):
 
     Attributes:
         context: In training and evaluation: the size of blocks in tokens, at which longer documents are split;
-            None: the longest that the model accepts.
+            None: the longest that the model accepts, or as many as its memory holds, at most 512.
         document_end: Appended to every document in training, such as "<|endoftext|>".
         overlap: In evaluation: how many tokens of the block before it a block reads again as context.
         sampled_words: In training: the size of the sampled softmax; None: the full vocabulary.
+        memory: In evaluation: how many tokens a model with a memory, such as Transformer-XL, remembers; None: as its
+            config says.
         recall: In evaluation: the weight of a continuous cache over the block in each prediction.
         recall_sharpness: The scale of similarities in that cache.
         return_full_text: Whether an answer begins with the prompt.
@@ -54,6 +60,7 @@ class TextGenerationOptions(GenerationTaskOptions, DocumentOptions):
     context: int | None = None
     document_end: str = ""
     overlap: int = 0
+    memory: int | None = None
     sampled_words: int | None = None
     recall: float = 0.0
     recall_sharpness: float = 1.0
@@ -65,6 +72,7 @@ class TextGenerationOptions(GenerationTaskOptions, DocumentOptions):
         super().__post_init__()
         check_whole_number("context", self.context, 1)
         check_at_least("overlap", self.overlap, 0)
+        check_whole_number("memory", self.memory, 0)
         check_whole_number("sampled_words", self.sampled_words, 2)
         check_range("recall", self.recall, 0.0, 1.0)
         check_range("recall_sharpness", self.recall_sharpness, 0.0)
@@ -87,13 +95,57 @@ class TextGeneration(GenerationTask):
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, **options: Any) -> None:
         require_decoder(model)
+        self.memory = CarriedMemory()
         super().__init__(model, tokenizer, **options)
+
+    def with_options(self, **options: Any) -> TextGeneration:
+        task = super().with_options(**options)
+        task.check_memory()
+        return task
+
+    def check_memory(self) -> None:
+        """Refuse options that the model has no use for."""
+        model = self.model
+        if self.options.memory is not None and not self.has_memory:
+            raise InputError(
+                f"memory is for models that have one, such as TransfoXLLMHeadModel, not a {type(model).__name__}"
+            )
+        if self.options.overlap and self.has_memory:
+            raise InputError("overlap is for models without a memory: here a block remembers the ones before it")
+        if self.options.sampled_words is not None and self.has_own_losses:
+            raise InputError(
+                f"sampled_words is for a softmax over all words; that of a {type(model).__name__} is adaptive"
+            )
+
+    @property
+    def has_memory(self) -> bool:
+        return getattr(self.model.base_model, "keeps_memory", False)
+
+    @property
+    def has_own_losses(self) -> bool:
+        """Whether the model computes the loss of a word without the scores of all others."""
+        return hasattr(self.model, "word_losses")
+
+    @property
+    def carries_memory(self) -> bool:  # type: ignore[override]
+        return self.has_memory
+
+    def memory_tensors(self) -> dict[str, Tensor]:
+        return self.memory.tensors()
+
+    def load_memory(self, tensors: Mapping[str, Tensor]) -> None:
+        self.memory.load(tensors)
+
+    def forget(self, training: bool) -> None:
+        self.memory.forget(training)
 
     @property
     def supports_label_smoothing(self) -> bool:
         return self.options.sampled_words is None
 
-    supports_distillation = supports_label_smoothing
+    @property
+    def supports_distillation(self) -> bool:  # type: ignore[override]
+        return self.options.sampled_words is None and not self.has_own_losses
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 
@@ -134,11 +186,17 @@ class TextGeneration(GenerationTask):
         if not self.model.base_model.is_decoder:
             name = type(self.model).__name__
             raise InputError(f"a {name} sees all words of a text, and is trained by permutation-language-modeling")
-        context = smallest(self.limit, options.context)
+        context = smallest(self.limit, options.context or self.default_context)
         texts, numbers, names = read_documents(self, rows)
         corpus = read_corpus(self, self.add_markers(texts, numbers), numbers)
         table = pack(corpus.bounds, context, 0 if training else min(options.overlap, context - 1))
-        return Pieces(corpus, table, (table[:, 1] - table[:, 0]).tolist(), names)
+        lengths = (table[:, 1] - table[:, 0]).tolist()
+        return Pieces(corpus, table, lengths, names, in_order=self.carries_memory)
+
+    @property
+    def default_context(self) -> int | None:
+        """The size of blocks where nothing else limits it."""
+        return min(self.model.config.mem_len or MOST_TOKENS, MOST_TOKENS) if self.has_memory else None
 
     def starts_document(self, row: Any) -> bool:
         return row_starts_document(self, row)
@@ -163,8 +221,14 @@ class TextGeneration(GenerationTask):
         return found
 
     def training_examples(self, row: Piece, seed: Sequence[int]) -> list[Example]:
-        ids = row.corpus.ids[row.first : row.last + 1].tolist()
-        return [Example(EncodedIds(ids[:-1]), {"labels": [IGNORED] * row.seen + ids[row.seen + 1 :]})]
+        corpus = row.corpus
+        ids = corpus.ids[row.first : row.last + 1].tolist()
+        example = Example(EncodedIds(ids[:-1]), {"labels": [IGNORED] * row.seen + ids[row.seen + 1 :]})
+        if self.carries_memory:
+            begin, end = (int(corpus.lines[corpus.documents[row.document + i]]) for i in range(2))
+            example.follows = row.first if row.first > begin else None
+            example.leads_to = row.last if row.last < end - 1 else None
+        return [example]
 
     def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
         """The logits of the next tokens; with a sampled softmax or a continuous cache the summed loss, a number."""
@@ -174,20 +238,36 @@ class TextGeneration(GenerationTask):
             return sampled_softmax_loss(states, scorer, next_tokens(batch), size)
         if self.options.recall and not model.training:
             return self.cache_loss(model, batch)
-        return model.word_logits(self.target_states(model, batch))  # targets V
+        states = self.target_states(model, batch)
+        if self.has_own_losses and not self.label_smoothing:
+            return model.word_losses(states, next_tokens(batch)).sum()
+        return model.word_logits(states)  # targets V
 
     def cache_loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The loss of predictions that are mixed with a continuous cache over the block."""
-        body, labels = model.base_model.encode(**batch.inputs, use_cache=False), batch.labels["labels"]
+        body, labels = self.read_blocks(model, batch), batch.labels["labels"]
         states, is_target = body.layout.unpack(body.rows), labels != IGNORED  # B T C, B T
         following = torch.where(is_target, labels, batch.inputs["input_ids"].roll(-1, dims=1))  # B T
         cached = cache_probabilities(states, following, self.options.recall_sharpness)[is_target]  # targets
         logits = model.word_logits(states[is_target])  # targets V
         return summed_mixture_loss(logits, following[is_target], cached, self.options.recall)
 
+    def read_blocks(self, model: nn.Module, batch: Batch) -> BodyOutput:
+        """The pass through the body, with the memory of the blocks before if the model has one."""
+        if not self.carries_memory:
+            return model.base_model.encode(**batch.inputs, use_cache=False)
+        size = self.model.base_model.mem_len
+        if self.options.memory is not None and not model.training:
+            size = self.options.memory
+        mems = self.memory.take(batch.examples, size, model.training, batch.labels["labels"].device)
+        body = model.base_model.encode(**batch.inputs, mems=mems, mem_len=size)
+        if body.past_key_values is not None:
+            self.memory.put(batch.examples, body.past_key_values, model.training)
+        return body
+
     def target_states(self, model: nn.Module, batch: Batch) -> Tensor:
         """The hidden states that predict a target, in the order of the batch: no other logits are computed."""
-        body = model.base_model.encode(**batch.inputs, use_cache=False)
+        body = self.read_blocks(model, batch)
         return vectors_at(body, batch.labels["labels"] != IGNORED)[0]
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:

@@ -16,8 +16,9 @@ from .recipe import SIZES
 *SMALLER, BASE = SIZES
 LAYERS_AND_WIDTH = dict(zip(SMALLER, ((2, 128), (4, 256), (4, 512)), strict=True))
 # Of architectures whose config has the defaults of another size.
-BASE_SHAPES = {"transformer-lm": (6, 512), "albert": (12, 768), "electra": (12, 768)}
+BASE_SHAPES = {"transformer-lm": (6, 512), "albert": (12, 768), "electra": (12, 768), "transfo-xl": (12, 768)}
 BASE_FIELDS = {"electra": {"embedding_size": 768}}  # what else their base size has
+MEMORY = 512  # tokens that a Transformer-XL of any size remembers
 # Bytes of text up to which a size is the default; a larger model would learn so little text by heart.
 FITS = dict(zip(SMALLER, (2_000_000, 50_000_000, 1_000_000_000), strict=True))
 BYTES_PER_TOKEN = 4
@@ -39,6 +40,8 @@ def shape_of(model_type: str, size: str) -> dict[str, int]:
         "num_attention_heads": width // 64,
         "intermediate_size": 4 * width,
     }
+    if model_type == "transfo-xl":
+        fields |= {"embedding_size": width, "d_head": 64, "mem_len": MEMORY}
     if size == BASE:
         fields |= BASE_FIELDS.get(model_type, {})
     names = auto.config_class(model_type).field_names()
@@ -55,7 +58,8 @@ def fields_for(model_type: str, size: str | None, given: Mapping[str, Any]) -> d
 
 
 def gives_shape(model_type: str, given: Mapping[str, Any]) -> bool:
-    """Whether the config of a recipe has a field that a size determines."""
+    """Whether the config of a recipe has a field that a size determines, other than the memory's."""
+    given = {name: value for name, value in given.items() if name != "mem_len"}
     return len(fields_for(model_type, SMALLER[0], given)) < len(shape_of(model_type, SMALLER[0]))
 
 
