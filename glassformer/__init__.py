@@ -153,6 +153,7 @@ _HOMES = {  # the classes of the registry come on top
     "explain.analysis.relation_probe": "probe_relations read_relation_sentences",
     "explain.analysis.answer_explanation": "explain_answer AnswerExplanation",
     "explain.analysis.alignment": "align",
+    "explain.analysis.attention_rollout": "attention_rollout",
     "explain.pages.alignment_page": "write_alignments",
     "explain.pages.image_files": "draw_alignment draw_heads",
 }

@@ -26,6 +26,7 @@ from .errors import WeightsError as WeightsError
 from .explain.analysis.alignment import align as align
 from .explain.analysis.answer_explanation import AnswerExplanation as AnswerExplanation
 from .explain.analysis.answer_explanation import explain_answer as explain_answer
+from .explain.analysis.attention_rollout import attention_rollout as attention_rollout
 from .explain.analysis.head_importance import ablation_curve as ablation_curve
 from .explain.analysis.head_importance import head_importance as head_importance
 from .explain.analysis.relation_probe import probe_relations as probe_relations

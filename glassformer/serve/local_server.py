@@ -85,6 +85,7 @@ class LocalServer(ThreadingHTTPServer):
     allow_reuse_address = os.name != "nt"  # a restart can bind the port at once; Windows would share it
     request_queue_size = MAX_BACKLOG
     max_connections = MAX_CONNECTIONS
+    max_request_bytes = MAX_REQUEST_BYTES
     request_seconds = REQUEST_SECONDS
     drain_seconds = DRAIN_SECONDS
 
@@ -253,9 +254,10 @@ class Handler(BaseHTTPRequestHandler):
         if not (stated.isascii() and stated.isdigit()):
             self.refuse(411, "a request needs one Content-Length, and no Transfer-Encoding")
             return
-        length = int(stated) if len(stated) < 20 else MAX_REQUEST_BYTES + 1
-        if length > MAX_REQUEST_BYTES:
-            self.refuse(413, f"a request has at most {MAX_REQUEST_BYTES} bytes")
+        most = self.server.max_request_bytes
+        length = int(stated) if len(stated) < 20 else most + 1
+        if length > most:
+            self.refuse(413, f"a request has at most {most} bytes")
             return
         body = self.rfile.read(length)
         if len(body) < length:

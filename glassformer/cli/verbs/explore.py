@@ -17,7 +17,7 @@ DEFAULT_TEXT = "The cat sat on the mat because it was tired."
 
 def explore(
     model: Positional[Annotated[str, arg(metavar="MODEL")]],
-    text: Positional[Annotated[str, arg(metavar="TEXT")]] = DEFAULT_TEXT,
+    text: Positional[Annotated[str | None, arg(metavar="TEXT|PICTURE")]] = None,
     /,
     *,
     pair: Annotated[str, arg(metavar="TEXT")] = "",
@@ -29,17 +29,19 @@ def explore(
     """Open a page that shows what happens inside a model on any text.
 
     Every head as a picture, lines and heat-maps with exact values, queries and keys, predictions, the logit lens, heads
-    and layers switched off, attribution, generation step by step, weights. It listens on this machine only and needs no
-    network. Ctrl-C ends it.
+    and layers switched off, attribution, generation step by step, weights. Of a model of pictures, the attention of
+    each head and of all layers together is drawn over a picture. It listens on this machine only and needs no network.
+    Ctrl-C ends it.
 
     examples:
       glass explore ./bert-base-uncased
       glass explore ./gpt2 "Once upon a time" --browser
+      glass explore ./vit cat.png
       glass explore ./my-model --compare ./bert-base-uncased --port 8765
 
     Args:
         model: A checkpoint folder or a name on the hub.
-        text: The first text.
+        text: The first text; for a model of pictures, the file of the first one.
         pair: Its second text, for models that read pairs.
         compare: A second model, to compare with.
         port: The port; any free one if not given.
@@ -48,12 +50,11 @@ def explore(
     """
     if not 0 <= port < 65536:
         raise InputError(f"--port must be between 0 and 65535, got {port}")
-    from ...explain.subject import Subject
-    from ...serve.explorer import Explorer
+    from ...serve.picture_explorer import open_explorer
 
-    subjects = [Subject.load(name) for name in (model, compare) if name]
+    explorer = open_explorer([name for name in (model, compare) if name], text, pair, DEFAULT_TEXT)
     try:
-        server = Explorer(subjects, text, pair).serve(port)
+        server = explorer.serve(port)
     except OSError as error:
         raise InputError(f"port {port} cannot be used: {error.strerror or error}") from None
     address = server.address

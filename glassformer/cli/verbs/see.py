@@ -1,4 +1,4 @@
-"""`glass see`: the attention of a model on a text, as one page that opens anywhere."""
+"""`glass see`: the attention of a model on a text or a picture, as one page that opens anywhere."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from ...errors import InputError
 from ..arguments import check_page_path
 from ..output.terminal import counted, print_json, size
 
 
 def see(
     model: Positional[Annotated[str, arg(metavar="MODEL")]],
-    text: Positional[Annotated[str, arg(metavar="TEXT")]],
+    text: Positional[Annotated[str, arg(metavar="TEXT|PICTURE")]],
     /,
     *,
     pair: Annotated[str, arg(metavar="TEXT")] = "",
@@ -23,19 +24,21 @@ def see(
     language: Literal["en", "zh"] = "en",
     json: bool = False,
 ) -> int:
-    """Write a page that shows the attention of every head of a model on a text.
+    """Write a page that shows the attention of every head of a model on a text or a picture.
 
     One file without a network: all heads, lines between tokens, a heat-map with values, and for short texts the queries
-    and keys behind them. `glass explore` shows more.
+    and keys behind them. A picture is shown bright where the model looks: one head, the mean of a layer, or all layers
+    up to it (rollout). `glass explore` shows more.
 
     examples:
       glass see ./bert-base-uncased "The cat sat on the mat."
       glass see ./bert-base-uncased "The cat sat." --pair "It was tired." -o page.html
+      glass see ./vit cat.png -o cat.html
       glass see ./gpt2 "Once upon a time" --layer 5 --head 1 --json
 
     Args:
         model: A checkpoint folder or a name on the hub.
-        text: The text to read.
+        text: The text to read; for a model of pictures, the file of one.
         pair: A second text, for models that read pairs; for an encoder-decoder the target, generated if not given.
         output: The page to write.
         layer: The layer that is shown first.
@@ -44,6 +47,10 @@ def see(
         json: Print JSON.
     """
     check_page_path("--output", output)
+    from ...explain.picture_reading import reads_pictures
+
+    if reads_pictures(model):
+        return see_picture(model, text, pair, output, layer, head, language, json)
     from ...explain.pages.bertviz_views import page_of_reading
     from ...explain.subject import Subject
 
@@ -65,4 +72,33 @@ def see(
         print_json(summary)
     else:
         print(f"{path}: {counted(len(heads), 'layer')}, {counted(len(reading), 'token')}, {size(summary['bytes'])}")
+    return 0
+
+
+def see_picture(
+    model: str, file: str, pair: str, output: Path, layer: int | None, head: int | None, language: str, json: bool
+) -> int:
+    """The page of a model that reads pictures."""
+    if pair:
+        raise InputError("--pair is for models of texts; a model of pictures sees one picture")
+    from ...explain.pages.picture_page import picture_page
+    from ...explain.picture_reading import load_image_task, read_attention
+
+    reading = read_attention(load_image_task(model), file)
+    path = picture_page(reading, layer=layer, head=head, language=language).save(output)
+    layers = len(reading.rollout)
+    heads = [sum(each == layer for each, _ in reading.weights) for layer in range(layers)]
+    rows, columns = reading.grid
+    summary = {
+        "page": str(path),
+        "bytes": path.stat().st_size,
+        "grid": [rows, columns],
+        "layers": layers,
+        "heads": heads,
+        "answers": reading.answers,
+    }
+    if json:
+        print_json(summary)
+    else:
+        print(f"{path}: {counted(layers, 'layer')}, {rows} x {columns} patches, {size(summary['bytes'])}")
     return 0

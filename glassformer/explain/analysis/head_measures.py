@@ -9,6 +9,7 @@ from torch import Tensor
 from ...errors import InputError
 from ..addressing import CROSS
 from ..reading import Part, Reading
+from .attention_rollout import rollout_step
 
 MEASURES = {  # of a head, over all its queries -> what it means
     "entropy": "how widely it spreads its attention, in bits",
@@ -108,7 +109,7 @@ def layers_up_to(part: Part, last: int) -> list[int]:
 
 def mix_with_residual(reading: Reading, layer: int, part: Part, flow: Tensor) -> Tensor:
     """One layer of rollout: half attention, half residual."""
-    return (mean_of_heads(reading, layer, part) @ flow + flow) / 2
+    return rollout_step(mean_of_heads(reading, layer, part), flow)
 
 
 def mean_of_heads(reading: Reading, layer: int, part: Part) -> Tensor:

@@ -17,6 +17,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,9 +27,9 @@ from .html_page import escape_text, html_page
 
 ASSETS = Path(__file__).parent / "assets"
 MODULES = """dom translations canvas svg_context head_view heat_map head_grid neuron_view download page_data
-standalone_page""".split()  # in the order of their imports
+picture_view picture_page standalone_page""".split()  # in the order of their imports
 MAX_FLOAT32_BYTES = 4_000_000  # above this, weights are quantised to 16 bits
-VIEWS = ("head", "model", "neuron", "see")
+VIEWS = ("head", "model", "neuron", "see", "picture")
 LANGUAGES = ("en", "zh")
 
 BODY = """<h1 dir="auto">{title}</h1>
@@ -68,6 +69,15 @@ class Vectors:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """The picture whose patches are the tokens, behind [CLS]."""
+
+    pixels: np.ndarray  # height width 3
+    grid: tuple[int, int]
+    answers: Sequence[Mapping[str, Any]] = ()  # labels with scores
+
+
+@dataclass(frozen=True)
 class Page:
     """A page as text; a notebook shows it in a frame of its own, isolated from the notebook."""
 
@@ -104,11 +114,34 @@ def make_page(
     heads: Sequence[int] | None = None,
     theme: str | None = None,
     language: str = "en",
+    picture: Picture | None = None,
 ) -> Page:
     """A page of one of the `VIEWS`; `attention` and `vectors` are of "all", or of "encoder", "decoder" and "cross".
 
     It starts with the `kind`, the `layer` and the `heads`, or with the first ones.
     """
+    about, numbers = pack_page(view, attention, vectors, kind, layer, heads, theme, language, picture)
+    text = json.dumps(about).replace("<", "\\u003c")  # it cannot close its script element
+    packed = base64.b64encode(zlib.compress(numbers, 6)).decode()
+    title = escape_text(title)
+    body = BODY.format(title=title, about=text, numbers=packed)
+    html = html_page(title, stylesheet(), body, bundled_script(), is_module=True, language=escape(language))
+    tokens = max(len(kind.left) for kind in attention.values())
+    return Page(html, min(1400, 260 + 20 * tokens))
+
+
+def pack_page(
+    view: str,
+    attention: Mapping[str, Attention],
+    vectors: Mapping[str, Vectors] | None = None,
+    kind: str | None = None,
+    layer: int | None = None,
+    heads: Sequence[int] | None = None,
+    theme: str | None = None,
+    language: str = "en",
+    picture: Picture | None = None,
+) -> tuple[dict[str, Any], bytes]:
+    """What a page holds: a description, and the numbers that it names, with the bytes of a picture behind them."""
     if language not in LANGUAGES:
         raise InputError(f"language must be one of {', '.join(LANGUAGES)}, got {language!r}")
     packer = Packer(
@@ -126,13 +159,14 @@ def make_page(
     }
     if vectors:
         about["vectors"] = {name: packer.add_vectors(kind) for name, kind in vectors.items()}
-    text = json.dumps(about).replace("<", "\\u003c")  # it cannot close its script element
-    numbers = base64.b64encode(zlib.compress(b"".join(packer.parts), 6)).decode()
-    title = escape_text(title)
-    body = BODY.format(title=title, about=text, numbers=numbers)
-    html = html_page(title, stylesheet(), body, bundled_script(), is_module=True, language=escape(language))
-    tokens = max(len(kind.left) for kind in attention.values())
-    return Page(html, min(1400, 260 + 20 * tokens))
+    numbers = b"".join(packer.parts)
+    if picture is not None:
+        height, width = picture.pixels.shape[:2]
+        (rows, columns), answers = picture.grid, [dict(each) for each in picture.answers]
+        about["picture"] = {"first": len(numbers), "width": width, "height": height, "answers": answers}
+        about["picture"] |= {"rows": rows, "columns": columns}
+        numbers += np.ascontiguousarray(picture.pixels, dtype=np.uint8).tobytes()
+    return about, numbers
 
 
 def initial_kind(

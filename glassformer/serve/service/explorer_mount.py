@@ -11,9 +11,8 @@ import msgspec
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Route
 
-from ...explain.subject import Subject
-from ..explorer import Explorer
 from ..local_server import HEADERS, MAX_REQUEST_BYTES, Response, json_response
+from ..picture_explorer import MAX_PICTURE_BYTES, PictureExplorer, open_explorer
 from .endpoint import as_refusal, read_bytes, refuse, respond
 from .refusal import Refusal, refusal_of
 
@@ -24,7 +23,8 @@ class ExplorerRoute:
     """The page, its modules, and the endpoints that it calls, one at a time."""
 
     def __init__(self, model: str) -> None:
-        explorer = Explorer([Subject.load(model)])
+        explorer = open_explorer([model], "")
+        self.most = MAX_PICTURE_BYTES if isinstance(explorer, PictureExplorer) else MAX_REQUEST_BYTES
         self.files, self.endpoints = explorer.files(), explorer.endpoints()
         self.turn = threading.Lock()
 
@@ -49,7 +49,7 @@ class ExplorerRoute:
         if dict(scope["headers"]).get(b"content-type", b"").split(b";")[0] != b"application/json":
             raise Refusal(415, "the Content-Type must be application/json")
         settings = scope["app"].state.service.settings
-        raw = await asyncio.wait_for(read_bytes(receive, MAX_REQUEST_BYTES), settings.request_seconds)
+        raw = await asyncio.wait_for(read_bytes(receive, self.most), settings.request_seconds)
         try:
             request = msgspec.json.decode(raw, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

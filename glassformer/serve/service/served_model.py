@@ -18,6 +18,7 @@ from ...generate.request import SearchResult
 from ...tasks.batch import Example
 from ...tasks.generation.generation_task import GenerationTask
 from ...tasks.generation.text_generation import TextGeneration
+from ...tasks.images.image_task import ImageTask
 from ...tasks.pipeline import Pipeline, SentencePipeline, pipeline
 from ...tasks.sentences.sentence_embedding import EmbeddingTask
 from ...tasks.task import Task
@@ -72,6 +73,8 @@ class ServedModel:
         if isinstance(worker, TextTask):  # texts come from anyone
             defaults["split_special_tokens"] = not worker.needs_special_tokens
         base = worker.with_options(**defaults)
+        if isinstance(base, ImageTask):
+            base.reads_files = False
         self.task: Task = base if base.uses_random_numbers else base.prepared()
         self.tasks: dict[str, Task] = {self.task.name: self.task}
         if isinstance(self.pipe, SentencePipeline):

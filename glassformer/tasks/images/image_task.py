@@ -60,6 +60,7 @@ class ImageTask(Task):
 
     Options = ImageOptions
     processor: ImageInputs
+    reads_files = True  # pictures may be named by their paths; a service lets nobody name its files
 
     def __init__(self, model: PreTrainedModel, image_processor: ViTImageProcessor, **options: Any) -> None:
         if "pixel_values" not in getattr(model.base_model, "feature_inputs", ()):
@@ -127,6 +128,8 @@ class ImageTask(Task):
 
     def check_column(self, name: str, value: Any) -> None:
         check_image(name, value)
+        if not self.reads_files and not (isinstance(value, str) and value.startswith("data:")):
+            raise InputError(f"{name} must be the picture itself: data:image/png;base64,...")
 
     # --- rows to tensors ---------------------------------------------------------------------------------------
 

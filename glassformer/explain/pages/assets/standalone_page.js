@@ -8,6 +8,7 @@ import { NeuronView } from "./neuron_view.js";
 import { cssColour, saturation, setTheme } from "./canvas.js";
 import { download, downloadPng } from "./download.js";
 import { PageData } from "./page_data.js";
+import { PicturePage } from "./picture_page.js";
 import { setLanguage, translate } from "./translations.js";
 
 const THUMBNAIL = 48; // pixels of one side
@@ -165,7 +166,7 @@ async function start() {
   const data = await PageData.read();
   setLanguage(data.about.language);
   setTheme(data.about.theme ?? "auto");
-  new StandalonePage(data, document.getElementById("page")).build();
+  new (data.about.picture ? PicturePage : StandalonePage)(data, document.getElementById("page")).build();
   document.documentElement.dataset.ready = "yes";
 }
 
