@@ -57,7 +57,7 @@ def compare_in_llama(model: Any, tokenizer: Any, path: Path, texts: Sequence[str
         with torch.no_grad():
             if isinstance(model, SentenceEncoder):
                 ours = {"vector": F.normalize(torch.as_tensor(model.encode(text)), dim=-1)}
-                theirs = {"vector": F.normalize(llama.vector(ids), dim=-1)}
+                theirs = {"vector": F.normalize(llama.vector(text), dim=-1)}
             else:
                 ours, theirs = {"logits": model(torch.tensor([ids])).logits[0]}, {"logits": llama.logits(ids)}
         name, difference = next(iter(differences(ours, theirs).items()))

@@ -202,8 +202,8 @@ class LlamaModel:
     def tokenize(self, text: str) -> list[int]:
         return self.model.tokenize(text.encode(), add_bos=self.makes_vectors)
 
-    def vector(self, ids: list[int]) -> Tensor:
-        return torch.tensor(self.model.embed(self.model.detokenize(ids, special=True).decode()))
+    def vector(self, text: str) -> Tensor:
+        return torch.tensor(self.model.embed(text))
 
     def logits(self, ids: list[int]) -> Tensor:
         """The scores of the word after each of the ids: T V."""
