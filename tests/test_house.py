@@ -33,6 +33,7 @@ ORDER = (
     "explain",
     "transformers_neuron_view",
     "serve",
+    "scale",
     "export",
     "cli",
 )

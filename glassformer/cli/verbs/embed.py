@@ -12,6 +12,7 @@ from ...errors import DataError, InputError
 from ..arguments import Dtype
 from ..output.terminal import counted, print_json
 from ..rows.input_rows import RowInput, answer_rows, known_count, rows_and_errors
+from ..rows.ray_run import RayOptions, with_address
 
 if TYPE_CHECKING:
     from ...data.readers import Rows
@@ -37,6 +38,7 @@ def embed(
     tokens_per_batch: Annotated[int | None, arg(metavar="N", aliases=["--batch-tokens"])] = None,
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
     dtype: Dtype = "float32",
+    ray_options: Annotated[RayOptions, arg(name="")] = RayOptions(),  # noqa: B008
     json: bool = False,
 ) -> int:
     """Turn texts into vectors: one row of a .npy file for each text.
@@ -49,11 +51,12 @@ def embed(
       glass embed ./all-MiniLM-L6-v2 --input news.csv --columns text=title --output vectors.npy
       zcat texts.gz | glass embed ./all-MiniLM-L6-v2 --input - --output vectors.npy
       glass embed ./all-MiniLM-L6-v2 "A cat sleeps." --json
+      glass embed ./all-MiniLM-L6-v2 --input news/ --output vectors/ --ray --workers 4
 
     Args:
         model: A checkpoint folder or a name on the hub.
         texts: Texts whose vectors are printed, one in each line. Put -- before one that starts with a dash.
-        output: The .npy file to write, for --input.
+        output: The .npy file to write, for --input; with --ray a folder for parquet files.
         prompt_name: Which of the model's own prompts to put before every text, such as query.
         normalize: Scale every vector to length 1.
         restart: Start again even if a result exists.
@@ -65,6 +68,7 @@ def embed(
     """
     if bool(texts) == bool(row_input.input):
         raise InputError("give texts, or --input with a file of texts" + (", not both" if texts else ""))
+    ray_options.check(bool(row_input.input), output)
     if bool(row_input.input) != bool(output):
         raise InputError("--input with a file of texts and --output with a .npy file belong together")
     if tokens_per_batch is not None and tokens_per_batch < 1:
@@ -72,10 +76,19 @@ def embed(
     if texts:
         print_vectors(load(model, device, dtype), texts, prompt_name, normalize, json)
         return 0
+    rows = row_input.rows(["text"])
+    if ray_options.ray:
+        from ...scale.predictor import EMBED, Predictor
+
+        options = {"prompt_name": prompt_name, "normalize": normalize}
+        settings = {"dtype": dtype, "device": device, "keep": ray_options.kept, "threads": ray_options.worker_cpus}
+        about = {"model": model, "dtype": dtype, **options, **row_input.settings()}
+        summary = ray_options.run(Predictor(EMBED, model, **settings, **options), rows, output, about, restart)
+        print_json(summary) if json else print(f"{output}: {counted(summary['rows'], 'vector')} written in this run")
+        return 0
     from ..rows.npy_file import check_name
 
     check_name(output)
-    rows = row_input.rows(["text"])
     task = task_of(load(model, device, dtype), prompt_name)
     about = {"model": model, "dtype": dtype, "prompt_name": prompt_name, "normalize": normalize, **row_input.settings()}
     summary = write_vectors(task, rows, output, about, restart, tokens_per_batch)
@@ -84,6 +97,9 @@ def embed(
     else:
         print(f"{output}: {counted(summary['count'], 'vector')} of {summary['width']} numbers")
     return 0
+
+
+embed.prepare = with_address  # type: ignore[attr-defined]
 
 
 def load(model: str, device: str | None, dtype: str = "float32") -> SentenceEncoder:

@@ -21,6 +21,7 @@ from ..arguments import Dtype, command_with
 from ..output.answer_table import print_answers
 from ..output.terminal import counted, print_json
 from ..rows.input_rows import RowFormat, RowInput, answer_rows, known_count, reads_standard_input, rows_and_errors
+from ..rows.ray_run import RayOptions, with_address
 from .generate import parse_value
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def predict(
     tokens_per_batch: Annotated[int | None, arg(metavar="N", aliases=["--batch-tokens"])] = None,
     device: Annotated[str | None, arg(metavar="DEVICE")] = None,
     dtype: Dtype = "float32",
+    ray_options: Annotated[RayOptions, arg(name="")] = RayOptions(),  # noqa: B008
     json: bool = False,
 ) -> int:
     """Classify, tag, answer, fill in, continue: any task, for texts or for files of rows.
@@ -77,6 +79,7 @@ def predict(
       glass predict image-classification ./vit --input pictures/ --output found.jsonl
       glass predict ner ./tagger --input letters.csv --columns text=body --output found.jsonl
       cat lines.txt | glass predict text-classification ./sst2 --input - --on-bad skip > answers.jsonl
+      glass predict text-classification ./sst2 --input rows/ --output answers/ --ray --workers 4 --keep id
       tail -f log.txt | glass predict text-classification ./sst2 --input -
 
     Args:
@@ -103,6 +106,7 @@ def predict(
         raise InputError(f"give texts, or --input with a file of rows{also}")
     if texts == ("-",):
         raise InputError("standard input is read by --input -")
+    ray_options.check(bool(row_input.input), output)
     check_output(bool(texts), output, restart, on_bad, limit)
     if restart and output == "-":
         raise InputError("--restart is for --output with a file")
@@ -115,6 +119,12 @@ def predict(
         worker = load(task, model, device, dtype, options)
         return answer_texts(worker, given, tokens_per_batch, json)
     rows = row_input.rows(columns)
+    if ray_options.ray:
+        if limit or on_bad != "raise":
+            raise InputError("--limit and --on-bad skip are not for --ray: parts are fixed ranges of rows")
+        return predict_with_ray(
+            task, model, rows, output, options, row_input, ray_options, dtype, device, restart, json
+        )
     worker = load(task, model, device, dtype, options, from_file=True)
     prediction = FilePrediction(worker, rows, on_bad, tokens_per_batch, limit)
     if output == "-":
@@ -140,6 +150,7 @@ def check_output(typed: bool, output: str, restart: bool, on_bad: str, limit: in
 def prepare(arguments: Sequence[str]) -> list[str]:
     """Report how to pass an option of the task that was passed like one of the verb."""
     own = {*inspect.signature(predict).parameters, "input", *RowFormat.__dataclass_fields__, "help"}
+    own |= {*RayOptions.__dataclass_fields__}
     task = next((each for each in arguments if each in task_names()), "")
     for each in takewhile(lambda each: task and each != "--", arguments):
         name = each.removeprefix("--").partition("=")[0].replace("-", "_")
@@ -147,7 +158,30 @@ def prepare(arguments: Sequence[str]) -> list[str]:
             close = difflib.get_close_matches(name, task_class(task).option_names(), n=1)
             if close:
                 raise InputError(f"glass predict has no {each}; {task} has {close[0]}: --option {close[0]}=...")
-    return list(arguments)
+    return with_address(arguments)
+
+
+def predict_with_ray(
+    task: str,
+    model: str,
+    rows: Rows,
+    output: str,
+    options: dict[str, Any],
+    row_input: RowInput,
+    ray_options: RayOptions,
+    dtype: str,
+    device: str | None,
+    restart: bool,
+    json: bool,
+) -> int:
+    from ...scale.predictor import Predictor
+
+    settings = {"dtype": dtype, "device": device, "keep": ray_options.kept, "threads": ray_options.worker_cpus}
+    predictor = Predictor(task, model, **settings, **options)
+    about = {"task": task, "model": model, "dtype": dtype, "options": options, **row_input.settings()}
+    summary = ray_options.run(predictor, rows, output, about, restart)
+    print_json(summary) if json else print(f"{output}: {counted(summary['rows'], 'answer')} written in this run")
+    return 0
 
 
 predict.prepare = prepare  # type: ignore[attr-defined]

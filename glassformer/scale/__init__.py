@@ -1,0 +1,1 @@
+"""The same tasks on an existing distributed engine."""
