@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
+import os
+import sys
 from typing import Any
 
 from ..errors import GlassformerError, InputError
@@ -28,7 +31,8 @@ def write_parts(writer: PartWriter, workers: int, cpus: int = 1, address: str = 
     if started:
         start(address, workers * cpus)
     try:
-        found = list(run(writer, workers, cpus))
+        with contextlib.redirect_stdout(sys.stderr):  # where Ray reports workers that died
+            found = list(run(writer, workers, cpus))
     except ray.exceptions.RayError as error:
         raise cause_of(error) from None
     finally:
@@ -44,6 +48,7 @@ def write_parts(writer: PartWriter, workers: int, cpus: int = 1, address: str = 
 def start(address: str, cpus: int) -> None:
     import ray
 
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what its processes print to the terminal
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address == LOCAL:  # one more than the workers use, for the engine's own tasks, which wait for a free one
@@ -55,9 +60,9 @@ def start(address: str, cpus: int) -> None:
 
 
 def run(writer: PartWriter, workers: int, cpus: int) -> Any:
-    import ray
+    import ray.data
 
-    for name in ("ray.data", "ray"):
+    for name in ("ray.data", "ray"):  # which set their levels when they are imported
         logging.getLogger(name).setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
@@ -66,23 +71,19 @@ def run(writer: PartWriter, workers: int, cpus: int) -> Any:
     work = shares(len(writer.rows.sources), workers)
     items = [{"file": each.file, "first": each.first, "of": each.of} for each in work]
     data = ray.data.from_items(items, override_num_blocks=len(items))  # a block is what a worker takes at a time
+
+    class RayWriter:
+        """The writer in a process of Ray, where it loads its model once; Ray wants a class for that."""
+
+        def __call__(self, share: dict[str, int]) -> dict[str, Any]:
+            return writer(share)
+
     done = data.map(
         RayWriter,
-        fn_constructor_args=(writer,),
         compute=ray.data.ActorPoolStrategy(size=workers),
         num_cpus=cpus,
     )
     return done.iter_rows()  # Ray starts a worker that died again, and gives it the share that it had
-
-
-class RayWriter:
-    """The writer in a process of Ray: made once in each, and used for all shares that come there."""
-
-    def __init__(self, writer: PartWriter) -> None:
-        self.writer = writer
-
-    def __call__(self, share: dict[str, int]) -> dict[str, Any]:
-        return self.writer(share)
 
 
 def cause_of(error: BaseException) -> GlassformerError:

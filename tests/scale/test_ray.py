@@ -75,6 +75,7 @@ def test_killed_workers_and_drivers_lose_nothing(tmp_path):
     finally:
         driver.kill()
     assert driver.returncode == 0
+    assert shown.startswith("{"), shown
     assert json.loads(shown)["output"] == str(out)
     assert all((out / name).stat().st_mtime_ns == written for name, written in before.items())  # and not once more
     table = pq.read_table(out)
