@@ -1,6 +1,7 @@
 """The encoders that are measured, with one signature: padded ids and mask in, hidden states out.
 
-All load the same weights: a checkpoint folder that glassformer wrote.
+All load the same weights: a checkpoint folder that glassformer wrote. A name is an engine and, after a space, what it
+computes in; float32 if nothing is named. Ours run on prepared weights, as pipelines and `glass embed` do.
 """
 
 from __future__ import annotations
@@ -15,29 +16,84 @@ from workers import BEFORE
 Encode = Callable[[np.ndarray, np.ndarray], np.ndarray]  # ids B T, mask B T -> B T C
 
 NAMES = ("glassformer", "transformers", "onnxruntime", "ctranslate2")
+FEWER_BITS = (
+    *("glassformer bfloat16", "glassformer int8", "onnxruntime int8", "ctranslate2 int8"),
+    *("openvino", "openvino bfloat16", "openvino int8", "openvino static int8"),
+)
+FEATURES = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
+
+
+def processor_features() -> str:
+    """Those that decide which kernels the engines choose."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    flags = next((line for line in lines if line.startswith("flags")), "").split()
+    return " ".join(name for name in FEATURES if name in flags) or "unknown"
 
 
 def load(name: str, folder: Path, threads: int) -> Encode:
-    """One engine with the weights of `folder`, in float32."""
+    """One engine with the weights of `folder`."""
+    kind, _, precision = name.partition(" ")
     return {
         "glassformer": load_glassformer,
         BEFORE: load_glassformer,
         "transformers": load_transformers,
         "onnxruntime": load_onnxruntime,
         "ctranslate2": load_ctranslate2,
-    }[name](folder, threads)
+        "openvino": load_openvino,
+    }[kind](folder, threads, precision or "float32")
 
 
-def load_glassformer(folder: Path, threads: int) -> Encode:
+def load_glassformer(folder: Path, threads: int, precision: str) -> Encode:
     import torch
 
     from glassformer import AutoModel
+    from glassformer.nn.prepared import prepared
 
     torch.set_num_threads(threads)
-    return torch_encoder(AutoModel.from_pretrained(folder))
+    with torch.inference_mode():
+        return torch_encoder(prepared(AutoModel.from_pretrained(folder, dtype=precision)))
 
 
-def load_transformers(folder: Path, threads: int) -> Encode:
+def load_openvino(folder: Path, threads: int, precision: str) -> Encode:
+    """The same graph in OpenVINO. Its int8 is that of weights with rows quantized at run time, or static by nncf."""
+    import openvino
+
+    exported = exported_onnx(folder)
+    core = openvino.Core()
+    read = core.read_model(exported)
+    hint = {"float32": "f32", "bfloat16": "bf16"}.get(precision, "f32")
+    if precision == "int8":
+        import nncf
+
+        read = nncf.compress_weights(read, mode=nncf.CompressWeightsMode.INT8_SYM)
+    elif precision == "static int8":
+        read = statically_quantized(read, folder)
+    settings = {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    if precision == "int8":
+        settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 64
+    compiled = core.compile_model(read, "CPU", settings)
+
+    def encode(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        return compiled([ids, mask])[0]
+
+    return encode
+
+
+def statically_quantized(read, folder: Path):
+    """By ranges that nncf observes on rows of the kind that are measured; made once and kept."""
+    import nncf
+    import openvino
+    from encode import natural_batches
+
+    kept = folder / "static.xml"
+    if not kept.exists():
+        rows = [{"input_ids": ids, "attention_mask": mask} for ids, mask in natural_batches(4, seed=1)]
+        read = nncf.quantize(read, nncf.Dataset(rows), model_type=nncf.ModelType.TRANSFORMER, subset_size=len(rows))
+        openvino.save_model(read, kept, compress_to_fp16=False)
+    return openvino.Core().read_model(kept)
+
+
+def load_transformers(folder: Path, threads: int, precision: str) -> Encode:
     import torch
     from transformers import AutoModel
 
@@ -56,13 +112,25 @@ def torch_encoder(model) -> Encode:
     return encode
 
 
-def load_onnxruntime(folder: Path, threads: int) -> Encode:
-    """transformers' BERT, exported once and optimised by onnxruntime itself."""
-    import onnxruntime
-
+def exported_onnx(folder: Path) -> Path:
     exported = folder / "model.onnx"
     if not exported.exists():
         export_onnx(folder, exported)
+    return exported
+
+
+def load_onnxruntime(folder: Path, threads: int, precision: str) -> Encode:
+    """transformers' BERT, exported once and optimised by onnxruntime itself; int8 is its dynamic quantization."""
+    import onnxruntime
+
+    exported = exported_onnx(folder)
+    if precision == "int8":
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        rounded = folder / "model.int8.onnx"
+        if not rounded.exists():
+            quantize_dynamic(exported, rounded, per_channel=True, weight_type=QuantType.QInt8)
+        exported = rounded
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(exported), options, providers=["CPUExecutionProvider"])
@@ -99,13 +167,13 @@ def export_onnx(folder: Path, exported: Path) -> None:
     )
 
 
-def load_ctranslate2(folder: Path, threads: int) -> Encode:
+def load_ctranslate2(folder: Path, threads: int, precision: str) -> Encode:
     import ctranslate2
 
     converted = folder / "ctranslate2"
     if not converted.exists():
         convert_to_ctranslate2(folder, converted)
-    encoder = ctranslate2.Encoder(str(converted), device="cpu", intra_threads=threads, compute_type="float32")
+    encoder = ctranslate2.Encoder(str(converted), device="cpu", intra_threads=threads, compute_type=precision)
 
     def encode(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
         rows = [row[: int(row_mask.sum())].tolist() for row, row_mask in zip(ids, mask, strict=True)]
