@@ -140,7 +140,7 @@ class BertEmbeddings(Embeddings):
         """Compute the buffers, again for a module that was built on the meta device."""
         device, length = self.word_embeddings.weight.device, self.position_ids.shape[1]
         self.position_ids = torch.arange(length, device=device)[None]
-        self.token_type_ids = torch.zeros_like(self.position_ids)
+        self.token_type_ids = torch.zeros(1, length, dtype=torch.long, device=device)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         state_dict.pop(f"{prefix}position_ids", None)

@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import shutil
+import subprocess
+import sys
 import time
 
 import pytest
@@ -396,3 +398,14 @@ def test_labels_that_are_not_numbered_from_zero(tmp_path, caplog, rows, labels, 
     assert BertForSequenceClassification.from_pretrained(tmp_path / "again").config.id2label == expected
     with pytest.raises(ConfigError, match="must number the labels from 0 on"):
         small(id2label={1: "good", 2: "bad"})
+
+
+def test_a_load_imports_no_symbolic_algebra():
+    """torch imports sympy, which takes as long as reading a small model, for some functions on the meta device."""
+    script = (
+        "import sys, glassformer as g\n"
+        "for kind in (g.BertModel, g.GPT2LMHeadModel, g.RobertaModel):\n"
+        "    kind.without_weights(kind.config_class())\n"
+        "sys.exit('sympy' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
