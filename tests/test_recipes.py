@@ -14,7 +14,7 @@ from glassformer.train.recipes.recipe_text import read_recipe
 
 from .conftest import ROOT
 
-PATHS = sorted((ROOT / "recipes").glob("*.toml"))
+PATHS = sorted([*(ROOT / "recipes").glob("*.toml"), *(ROOT / "recipes/lra").glob("*.toml")])
 BUNDLED = ("classify", "entities", "write")
 SOURCE = re.compile(r"^# Data: (?:.|\n# )*?https://\S+", re.MULTILINE)
 
@@ -36,7 +36,7 @@ def files_of(recipe: Recipe) -> list[str]:
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_a_recipe_is_valid_and_says_how_it_is_run(path):
     assert read(path).train.output_dir.startswith("runs/")
-    assert re.search(rf"^#   glass (train|compare) .*recipes/{path.name}", head_of(path), re.MULTILINE)
+    assert re.search(rf"^#   glass (train|compare) .*recipes/(lra/)?{path.name}", head_of(path), re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
