@@ -1,11 +1,11 @@
-"""ListOps in the lengths of the Long Range Arena (Nangia and Bowman 2018, Tay et al. 2020): train.tsv, valid.tsv, test.tsv.
+"""ListOps (Nangia and Bowman 2018) as in the Long Range Arena (Tay et al. 2020): train.tsv, valid.tsv and test.tsv.
 
     python scripts/make_listops.py runs/listops
     python scripts/make_listops.py runs/listops 96000 2000
 
-[MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 ] 2 ] is 5: operators are the maximum, the minimum, the median (of an even number
-the lower half of the middle, rounded down) and the sum modulo 10 of up to ten digits or lists, ten lists deep. A text has
-500 to 2,000 tokens, and a model has to read nearly all of them.
+[MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 ] 2 ] is 6: operators are the maximum, the minimum, the median (rounded down, of an
+even number the mean of the two in the middle) and the sum modulo 10 of up to ten digits or lists, ten lists deep. A
+text has 500 to 2,000 tokens, and a model has to read nearly all of them.
 """
 
 import random
