@@ -45,6 +45,7 @@ class Example:
     encoded: Any  # the processor's result: an `Encoded`, `EncodedIds`, or an array of another kind of input
     labels: dict[str, Any] = field(default_factory=dict)  # targets of the loss, if the row has them
     window: int = 0  # its index among the windows or choices of its row
+    windows: int = 1  # how many its text was split into, whether or not all are read
     row: int = 0  # the index of its row, set by the caller that makes the batches
     follows: int | None = None  # of a block that reads the memory of the one before: the token that it begins with
     leads_to: int | None = None  # of a block whose memory is read: the token that the next one begins with

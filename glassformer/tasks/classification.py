@@ -106,9 +106,14 @@ class Classification(Task):
         requested = self.options.function_to_apply
         return FUNCTIONS[function_for(self.model.config) if requested in (None, "default") else requested](logits)
 
+    def combined(self, scores: Tensor) -> Tensor:
+        """The scores of a row from those of its examples, usually one: E L -> L."""
+        return scores[0]
+
     def labelled(self, outputs: Sequence[Tensor], **more: Any) -> Any:
         """The labels of an answer with their scores, the best first."""
-        scores, names = self.scores(outputs[0]).tolist(), self.model.config.id2label
+        scores = self.combined(self.scores(torch.stack([*outputs]))).tolist()
+        names = self.model.config.id2label
         best = sorted(range(len(scores)), key=lambda i: -scores[i])
         answers = [{"label": names[i], "score": scores[i], **more} for i in best]
         return answers[0] if self.options.top_k == "best" else answers[: self.options.top_k]
@@ -132,11 +137,14 @@ class Classification(Task):
         }[self.kind]
 
     def predict(self, row: Row, examples: Sequence[Example], outputs: Sequence[Tensor]) -> Any:
+        single = len(outputs) == 1
+        function = FUNCTIONS["none" if single else function_for(self.model.config)]
+        scores = self.combined(function(torch.stack([*outputs])))
         if self.kind == "regression":
-            return outputs[0].tolist() if len(outputs[0]) > 1 else float(outputs[0])
+            return scores.tolist() if len(scores) > 1 else float(scores)
         if self.kind == "single_label_classification":
-            return int(outputs[0].argmax())
-        return [int(score > 0) for score in outputs[0]]
+            return int(scores.argmax())
+        return [int(score > (0 if single else 0.5)) for score in scores]
 
     def reference(self, row: Row) -> Any:
         target = self.target(row["label"])

@@ -162,6 +162,10 @@ class Task(RowReader, Objectives):
         """The training examples of one of the prepared rows. Random choices depend on `seed` alone: run, epoch, row."""
         return self.encode(self.read(row))
 
+    def evaluation_examples(self, row: Any, seed: Sequence[int]) -> list[Example]:
+        """The examples by which a model is judged: those of training, unless an answer reads a row otherwise."""
+        return self.training_examples(row, seed)
+
     @property
     def varies_examples(self) -> bool:
         """Whether training examples look different in each epoch."""

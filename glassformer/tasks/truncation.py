@@ -21,6 +21,11 @@ class TextEncodingMixin:
     warn_once: Callable[..., None]
 
     @property
+    def other_remedy(self) -> str:
+        """What else can be done about a text that is too long, for the end of an error."""
+        return ""
+
+    @property
     def adds_special_tokens(self) -> bool:
         """Whether texts get the tokenizer's special tokens around them."""
         return True
@@ -68,7 +73,7 @@ class TextEncodingMixin:
         else:
             raise InputError(
                 f"a text has {len(encoded)} tokens and the model takes {self.limit}; pass "
-                f"{spelt('option', 'truncation', True)} to cut it, which is then reported"
+                f"{spelt('option', 'truncation', True)} to cut it, which is then reported{self.other_remedy}"
             )
 
     def windows(

@@ -99,7 +99,9 @@ class Batches:
 
     def encode_row(self, number: int) -> list[Example]:
         try:
-            examples = self.task.training_examples(self.rows[number], (self.seed, self.current_epoch, number))
+            task = self.task
+            read = task.training_examples if self.purpose == "training" else task.evaluation_examples
+            examples = read(self.rows[number], (self.seed, self.current_epoch, number))
             if not all(example.labels for example in examples):
                 self.task.require_labels(self.task.collate(examples))  # raises, and names the missing columns
         except GlassformerError as error:
