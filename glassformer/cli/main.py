@@ -25,6 +25,7 @@ VERBS = (
     "predict",
     "explain",
     "translate",
+    "transcribe",
     "embed",
     "search",
     "cluster",

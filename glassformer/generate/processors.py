@@ -123,10 +123,10 @@ class SuppressTokens:
     """None of these tokens, ever."""
 
     def __init__(self, tokens: list[int]):
-        self.tokens = tokens
+        self.tokens = torch.tensor(tokens)
 
     def __call__(self, sequences: list[TokenSequence], scores: Tensor) -> Tensor:
-        return forbid(scores, [self.tokens] * len(sequences))
+        return scores.index_fill(1, self.tokens.to(scores.device), -torch.inf)
 
 
 def forbid(scores: Tensor, tokens: list[list[int]]) -> Tensor:
