@@ -1,6 +1,9 @@
 """What type checkers see: every public name, imported as it is. Made by scripts/write_stub.py."""
 
 from .audio.whisper_feature_extractor import WhisperFeatureExtractor as WhisperFeatureExtractor
+from .audio.whisper_processor import AutoFeatureExtractor as AutoFeatureExtractor
+from .audio.whisper_processor import AutoProcessor as AutoProcessor
+from .audio.whisper_processor import WhisperProcessor as WhisperProcessor
 from .checkpoints.pretrained_config import PretrainedConfig as PretrainedConfig
 from .data.file_row import Row as Row
 from .data.labels import class_weights as class_weights
@@ -328,6 +331,7 @@ from .tasks.sentences.clustering import cluster_vectors as cluster_vectors
 from .tasks.sentences.clustering import silhouette as silhouette
 from .tasks.sentences.sentence_encoder import SentenceEncoder as SentenceEncoder
 from .tasks.sentences.sentence_similarity import SentenceSimilarity as SentenceSimilarity
+from .tasks.speech.loading import load_transcriber as load_transcriber
 from .tasks.task import Task as Task
 from .tasks.text_classification import TextClassification as TextClassification
 from .tasks.token_classification import TokenClassification as TokenClassification

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer import DataError, InputError, WhisperFeatureExtractor
+from glassformer import (
+    AutoFeatureExtractor,
+    AutoProcessor,
+    DataError,
+    InputError,
+    WhisperFeatureExtractor,
+    WhisperProcessor,
+    WhisperTokenizer,
+)
 from glassformer.audio.resampling import resample
 from glassformer.audio.sound_file import read_sound
 
@@ -140,3 +148,26 @@ def test_inputs_that_are_no_sound_are_refused(tmp_path):
             extractor(sound)
     with pytest.raises(TypeError, match="did you mean 'sampling_rate'"):
         extractor(np.zeros(10), sampling_rat=1)
+
+
+def test_a_processor_joins_both_parts_as_transformers_does(tmp_path):
+    from glassformer.text.bpe.bpe import SYMBOLS
+
+    tokenizer = WhisperTokenizer(vocab={symbol: number for number, symbol in enumerate(SYMBOLS)}, merges=[])
+    ours = WhisperProcessor(WhisperFeatureExtractor(), tokenizer)
+    ours.save_pretrained(tmp_path)
+    theirs = transformers.WhisperProcessor.from_pretrained(tmp_path)
+    for given in ({"audio": chirp(1.0), "sampling_rate": RATE}, {"text": "hi"}):
+        a, b = ours(**given, return_tensors="np"), theirs(**given, return_tensors="np")
+        assert list(a) == list(b)
+        for name in a:
+            np.testing.assert_allclose(a[name], b[name], atol=1e-5)
+    both = {"audio": chirp(1.0), "text": "hi", "sampling_rate": RATE}
+    assert list(ours(**both)) == list(theirs(**both)) == ["input_features", "labels"]
+    assert ours(**both)["labels"] == theirs(**both)["labels"]
+    theirs.save_pretrained(tmp_path / "theirs")
+    again = AutoProcessor.from_pretrained(tmp_path / "theirs", language="en")
+    assert again.tokenizer.get_vocab() == tokenizer.get_vocab() and again.tokenizer.language == "en"
+    assert repr(AutoFeatureExtractor.from_pretrained(tmp_path)) == repr(ours.feature_extractor)
+    with pytest.raises(InputError, match="give audio, text, or both"):
+        ours()
