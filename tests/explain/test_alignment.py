@@ -25,7 +25,8 @@ from glassformer import (
 )
 from glassformer.explain.analysis.alignment import Alignment
 from glassformer.explain.pages import image_files
-from glassformer.explain.pages.alignment_page import alignment_page, grey_png
+from glassformer.explain.pages.alignment_page import alignment_page
+from glassformer.explain.pages.png_image import grey_png
 
 HOSTILE = "<script>alert(1)</script>"
 WORDS = [

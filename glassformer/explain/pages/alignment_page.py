@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import base64
-import struct
 import unicodedata
-import zlib
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
 from ...checkpoints.files import write_atomically
 from ..analysis.alignment import KINDS, Alignment
 from .html_page import escape_text, html_page
+from .png_image import grey_png
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #5c636b; --paper: #fff; --card: #f5f6f8; --bar: 47 111 181; }
@@ -144,16 +140,3 @@ def truncate(token: str) -> str:
 def width_of(token: str) -> int:
     """The approximate width of a token in pixels."""
     return sum(FONT if unicodedata.east_asian_width(letter) in "WF" else FONT * 2 // 3 for letter in truncate(token))
-
-
-def grey_png(weights: Tensor) -> bytes:
-    """Weights as a grey PNG, one pixel each, the darker the higher; written without a library."""
-    points = (255 - weights.clamp(0, 1) * 255).round().to(torch.uint8)
-    rows = b"".join(b"\0" + bytes(row) for row in points.tolist())
-    height, width = points.shape
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
