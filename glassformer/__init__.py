@@ -128,6 +128,7 @@ _HOMES = {  # the classes of the registry come on top
     "tasks.sentences.cluster_summary": "summarise_clusters",
     "explain.pages.cluster_page": "draw_clusters",
     "tasks.speech.loading": "load_transcriber",
+    "tasks.speech.speech_recognition": "SpeechRecognition",
     "tasks.zero_shot_classification": "ZeroShotClassification",
     "tasks.pipeline": "Pipeline pipeline",
     "data.readers": "read_rows",

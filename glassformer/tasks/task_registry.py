@@ -30,6 +30,7 @@ TASKS = {
     "text2text-generation": "generation.text2text_generation.Text2TextGeneration",
     "sentence-similarity": "sentences.sentence_similarity.SentenceSimilarity",
     "feature-extraction": "feature_extraction.FeatureExtraction",
+    "automatic-speech-recognition": "speech.speech_recognition.SpeechRecognition",
     "zero-shot-classification": "zero_shot_classification.ZeroShotClassification",
     "image-classification": "images.image_classification.ImageClassification",
     "image-feature-extraction": "images.image_feature_extraction.ImageFeatureExtraction",
@@ -52,6 +53,7 @@ TASK_OF_HEAD = {  # the default task of models with this head
     "causal-lm": "text-generation",
     "seq2seq-lm": "translation",
     "image-classification": "image-classification",
+    "speech-seq2seq": "automatic-speech-recognition",
     "body": "feature-extraction",
 }
 TASK_OF_PICTURES = "image-feature-extraction"  # that of other models which read pictures

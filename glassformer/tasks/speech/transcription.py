@@ -50,6 +50,7 @@ class TranscriptionSettings:
         condition_on_previous_text: What was said stands before each window.
         initial_prompt: Text that stands before the first window: names, spelling.
         word_timestamps: Find out when each word is said.
+        without_timestamps: The model writes no times: each window is one segment.
     """
 
     language: str | None = None
@@ -65,6 +66,7 @@ class TranscriptionSettings:
     condition_on_previous_text: bool = True
     initial_prompt: str | None = None
     word_timestamps: bool = False
+    without_timestamps: bool = False
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
@@ -221,7 +223,11 @@ class Recording:
 
     @torch.no_grad()
     def memory(self, seek: int, columns: int) -> Tensor:
-        """What the encoder makes of a window: 1 T C. The last one is kept."""
+        """What the encoder makes of a window: 1 T C. The last one is kept.
+
+        What follows the sound is nothing, as in the original; without times it is silence, as in transformers.
+        """
+        columns = self.window if self.settings.without_timestamps else columns
         if self.encoded is None or self.encoded[0] != seek:
             window = F.pad(self.spectrogram[:, seek : seek + columns], (0, self.window - columns))
             with evaluation_mode(self.parts.model):
@@ -260,7 +266,8 @@ class Recording:
         before = self.written[self.forget_until :][-longest:]
         previous = self.parts.model.generation_config.extra.get("prev_sot_token_id")
         previous = self.tokenizer.convert_tokens_to_ids("<|startofprev|>") if previous is None else previous
-        return [previous, *before, *self.instructions] if before else list(self.instructions)
+        said = [*self.instructions, *([self.tokenizer.timestamp_begin - 1] if self.settings.without_timestamps else [])]
+        return [previous, *before, *said] if before else said
 
     def next_window(self) -> list[Segment]:
         """Transcribe the next window, and move on; its segments."""
@@ -298,7 +305,7 @@ class Recording:
     def decode(self, memory: Tensor) -> DecodedWindow:
         """What is written for a window, at the first temperature at which it passes."""
         prompt = self.prompt()
-        start = len(prompt) - len(self.instructions)
+        start = prompt.index(self.instructions[0])
         for temperature in self.settings.temperatures:
             result = decode_window(
                 self.parts.model,
@@ -308,7 +315,7 @@ class Recording:
                 start,
                 self.settings.search,
                 temperature,
-                True,
+                not self.settings.without_timestamps,
                 self.generator if temperature > 0 else None,
             )
             if not self.fails(result):
