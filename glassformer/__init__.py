@@ -129,6 +129,7 @@ _HOMES = {  # the classes of the registry come on top
     "explain.pages.cluster_page": "draw_clusters",
     "tasks.speech.loading": "load_transcriber",
     "tasks.speech.speech_recognition": "SpeechRecognition",
+    "tasks.speech.audio_classification": "AudioClassification",
     "tasks.zero_shot_classification": "ZeroShotClassification",
     "tasks.pipeline": "Pipeline pipeline",
     "data.readers": "read_rows",

@@ -331,6 +331,7 @@ from .tasks.sentences.clustering import cluster_vectors as cluster_vectors
 from .tasks.sentences.clustering import silhouette as silhouette
 from .tasks.sentences.sentence_encoder import SentenceEncoder as SentenceEncoder
 from .tasks.sentences.sentence_similarity import SentenceSimilarity as SentenceSimilarity
+from .tasks.speech.audio_classification import AudioClassification as AudioClassification
 from .tasks.speech.loading import load_transcriber as load_transcriber
 from .tasks.speech.speech_recognition import SpeechRecognition as SpeechRecognition
 from .tasks.task import Task as Task

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..audio.whisper_feature_extractor import WhisperFeatureExtractor
 from ..checkpoints.hub import find_folder
 from ..checkpoints.ignored_arguments import (
     IGNORED_BY_MODELS,
@@ -33,6 +34,9 @@ from .inference import answers
 from .progress import show_progress
 from .sentences.sentence_encoder import SentenceEncoder
 from .sentences.sentence_similarity import SentenceSimilarity
+from .speech.audio_classification import AudioClassification
+from .speech.sound_task import SoundTask
+from .speech.speech_recognition import SpeechRecognition
 from .task import Task
 from .task_registry import task_class, task_of
 from .text_task import TextTask
@@ -70,8 +74,8 @@ class Pipeline:
 
     @property
     def tokenizer(self) -> PreTrainedTokenizer:
-        """The tokenizer of a task that reads texts."""
-        if not isinstance(self.worker, TextTask):
+        """The tokenizer of a task that reads texts, or writes them."""
+        if not isinstance(self.worker, TextTask | SpeechRecognition):
             raise AttributeError(f"{self.task} reads no texts, and has no tokenizer")
         return self.worker.tokenizer
 
@@ -82,7 +86,10 @@ class Pipeline:
             raise AttributeError(f"{self.task} reads no pictures, and has no image processor")
         return self.worker.image_processor
 
-    feature_extractor = image_processor
+    @property
+    def feature_extractor(self) -> ViTImageProcessor | WhisperFeatureExtractor:
+        """The feature extractor of a task that reads sound; an older name of the image processor."""
+        return self.worker.feature_extractor if isinstance(self.worker, SoundTask) else self.image_processor
 
     @property
     def device(self) -> torch.device:
@@ -168,7 +175,7 @@ def pipeline(
     tokenizer: PreTrainedTokenizer | str | PathLike[str] | None = None,
     *,
     image_processor: ViTImageProcessor | str | PathLike[str] | None = None,
-    feature_extractor: ViTImageProcessor | str | PathLike[str] | None = None,
+    feature_extractor: ViTImageProcessor | WhisperFeatureExtractor | str | PathLike[str] | None = None,
     device: int | str | torch.device | None = None,
     dtype: torch.dtype | str | None = None,
     batch_size: int | None = None,
@@ -199,6 +206,8 @@ def pipeline(
     feature-extraction                         return_tensors, truncation
     image-classification                       top_k, function_to_apply, interpolate_pos_encoding
     image-feature-extraction                   pool, return_tensors
+    automatic-speech-recognition               return_timestamps, language, translate, num_beams
+    audio-classification                       top_k, function_to_apply
 
     translation_en_to_de and the like are translation with the prefix and the settings that the model's config has.
 
@@ -217,6 +226,8 @@ def pipeline(
         kind = task_class(task or task_of_folder(model, hub))
     arguments = ("task", "model", *PROCESSORS, *kind.option_names(), *HUB_ARGUMENTS, *LOADING, "device", "batch_size")
     refuse_unknown(options, [*arguments, *IGNORED_ARGUMENTS], f"pipeline({kind.name!r})")
+    if issubclass(kind, SpeechRecognition) and feature_extractor is not None:  # it has both
+        options["feature_extractor"], feature_extractor = feature_extractor, None
     given = given_processor(kind, tokenizer, image_processor, feature_extractor)
     if use_fast is not None and issubclass(kind, ImageTask):
         source = given or (model.config.name_or_path if loaded else model)
@@ -269,13 +280,17 @@ def task_of_folder(name_or_path: str | PathLike[str], hub: Mapping[str, Any]) ->
 
 
 def given_processor(kind: type[Task], tokenizer: Any, image_processor: Any, feature_extractor: Any) -> Any:
-    """The tokenizer, or the image processor, that was given for a task; another one raises."""
+    """The tokenizer, the image processor or the feature extractor that was given for a task; another one raises."""
     values = dict(zip(PROCESSORS, (tokenizer, image_processor, feature_extractor), strict=True))
     reads_pictures = issubclass(kind, ImageTask)
     given = {name: value for name, value in values.items() if value is not None}
-    wrong = [name for name in given if (name == "tokenizer") == reads_pictures]
+    accepted, needs = ("tokenizer",), "a tokenizer"
+    if reads_pictures:
+        accepted, needs = ("image_processor", "feature_extractor"), "an image_processor"
+    elif issubclass(kind, AudioClassification):
+        accepted, needs = ("feature_extractor",), "a feature_extractor"
+    wrong = [name for name in given if name not in accepted]
     if wrong:
-        needs = "an image_processor" if reads_pictures else "a tokenizer"
         raise InputError(f"{kind.name} takes {needs}, and no {wrong[0]}")
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)} are two names of one argument: give one of them")
@@ -283,7 +298,12 @@ def given_processor(kind: type[Task], tokenizer: Any, image_processor: Any, feat
 
 
 def processor_for(kind: type[Task], model: Any, given: Any, hub: Mapping[str, Any]) -> Any:
-    """The given tokenizer or image processor, or that in the folder which the model was loaded from."""
+    """The given tokenizer or image processor, or that in the folder which the model was loaded from.
+
+    Tasks that read sound find theirs themselves.
+    """
+    if issubclass(kind, SoundTask):
+        return given
     if not issubclass(kind, ImageTask):
         return tokenizer_for(model, given, hub)
     if isinstance(given, ViTImageProcessor):

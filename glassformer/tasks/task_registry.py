@@ -30,6 +30,7 @@ TASKS = {
     "text2text-generation": "generation.text2text_generation.Text2TextGeneration",
     "sentence-similarity": "sentences.sentence_similarity.SentenceSimilarity",
     "feature-extraction": "feature_extraction.FeatureExtraction",
+    "audio-classification": "speech.audio_classification.AudioClassification",
     "automatic-speech-recognition": "speech.speech_recognition.SpeechRecognition",
     "zero-shot-classification": "zero_shot_classification.ZeroShotClassification",
     "image-classification": "images.image_classification.ImageClassification",
@@ -54,6 +55,7 @@ TASK_OF_HEAD = {  # the default task of models with this head
     "seq2seq-lm": "translation",
     "image-classification": "image-classification",
     "speech-seq2seq": "automatic-speech-recognition",
+    "audio-classification": "audio-classification",
     "body": "feature-extraction",
 }
 TASK_OF_PICTURES = "image-feature-extraction"  # that of other models which read pictures
@@ -86,6 +88,11 @@ def full_name(name: str) -> str:
 def reads_pictures(name: str) -> bool:
     """Whether the rows of a task hold pictures."""
     return TASKS[full_name(name)].startswith("images.")
+
+
+def reads_sound(name: str) -> bool:
+    """Whether the rows of a task hold sound."""
+    return TASKS[full_name(name)].startswith("speech.")
 
 
 def task_class(name: str) -> type[Task]:

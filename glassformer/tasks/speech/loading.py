@@ -12,7 +12,6 @@ from ...checkpoints.hub import find_folder
 from ...errors import InputError
 from ...models.whisper_heads import WhisperForConditionalGeneration
 from ...models.whisper_openai import openai_file
-from ...registry import architecture_with
 from ...text.whisper_tokenizer import WhisperTokenizer
 from .transcription import Transcriber
 
@@ -41,7 +40,7 @@ def parts_for(
     where: dict[str, Any],
 ) -> tuple[WhisperTokenizer, WhisperFeatureExtractor]:
     """The tokenizer and the feature extractor: as given, or as they stand beside the model."""
-    if architecture_with(type(model).__name__) is None or not isinstance(model, WhisperForConditionalGeneration):
+    if not isinstance(model, WhisperForConditionalGeneration):
         raise InputError(f"speech is recognised by a WhisperForConditionalGeneration, not a {type(model).__name__}")
     file = openai_file(name_or_path)
     if not isinstance(tokenizer, WhisperTokenizer):
@@ -49,14 +48,23 @@ def parts_for(
             tokenizer = vocabulary_beside(file, model)
         languages = {"num_languages": 100} if model.config.vocab_size > 51865 else {}
         tokenizer = WhisperTokenizer.from_pretrained(name_or_path if tokenizer is None else tokenizer, **languages)
-    if not isinstance(feature_extractor, WhisperFeatureExtractor):
-        source = feature_extractor or (None if file is not None else name_or_path)
-        if source is None or not has_settings(source, where):
-            config = model.config
-            feature_extractor = WhisperFeatureExtractor(feature_size=config.num_mel_bins)
-        else:
-            feature_extractor = WhisperFeatureExtractor.from_pretrained(source, **where)
-    return tokenizer, feature_extractor
+    beside = None if file is not None else name_or_path
+    return tokenizer, extractor_for(model.config, beside, feature_extractor, where)
+
+
+def extractor_for(
+    config: Any,
+    beside: Source | None,
+    given: WhisperFeatureExtractor | Source | None,
+    where: dict[str, Any],
+) -> WhisperFeatureExtractor:
+    """The feature extractor: as given, or as it stands beside the model; the original's where there is none."""
+    if isinstance(given, WhisperFeatureExtractor):
+        return given
+    source = given or beside
+    if source is None or not has_settings(source, where):
+        return WhisperFeatureExtractor(feature_size=config.num_mel_bins)
+    return WhisperFeatureExtractor.from_pretrained(source, **where)
 
 
 def has_settings(source: Source, where: dict[str, Any]) -> bool:

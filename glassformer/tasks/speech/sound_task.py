@@ -34,7 +34,7 @@ class EncodedSound:
 
     waveform: np.ndarray
     length: int  # vectors that the encoder makes of it
-    truncated = False
+    truncated: bool = False
 
     def __len__(self) -> int:
         return self.length

@@ -108,6 +108,10 @@ class SpeechRecognition(SoundTask):
         super().__init__(model, SoundInputs(self.transcriber.extractor), **options)
 
     @property
+    def preprocessor(self) -> WhisperTokenizer:
+        return self.tokenizer
+
+    @property
     def tokenizer(self) -> WhisperTokenizer:
         return self.transcriber.tokenizer
 

@@ -22,6 +22,7 @@ from ...models.base.pretrained_io import loading_for
 from ...models.lora import add_lora
 from ...registry import architecture_for
 from ...tasks.images.image_task import ImageTask
+from ...tasks.speech.sound_task import SoundTask
 from ...tasks.task import Task
 from ...tasks.task_registry import full_name, task_class, task_of
 from ...tasks.text_task import TextTask
@@ -33,11 +34,13 @@ from ..trainer import Trainer
 from .image_models import image_task
 from .model_sizes import BYTES_PER_TOKEN, count_bytes, fields_for, gives_shape, size_for
 from .recipe import NEW, DataSettings, Recipe, is_new
+from .sound_models import sound_task
 
 LABEL_COLUMNS = {
     "text-classification": "label",
     "token-classification": "tags",
     "image-classification": "label",
+    "audio-classification": "label",
 }  # with the labels of a new head
 SENTINELS = 100  # of a new vocabulary for span-corruption, as many as T5 has
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
@@ -52,7 +55,7 @@ def build_trainer(recipe: Recipe) -> Trainer:
     config = {**new_labels(recipe, rows), **recipe.config}
     rows, eval_rows = sample_rows(rows, recipe.data.limit), sample_rows(eval_rows, recipe.data.eval_limit)
     set_seed(recipe.train.seed)  # newly initialised weights are reproducible
-    task: Task = image_task(kind, recipe, rows, config) if is_of_images(kind) else text_task(kind, recipe, rows, config)
+    task: Task = task_of_recipe(kind, recipe, rows, config)
     if recipe.lora is not None:
         add_lora(task.model, recipe.lora)
     teacher = None
@@ -63,8 +66,13 @@ def build_trainer(recipe: Recipe) -> Trainer:
     return Trainer(task, rows, eval_rows, recipe.train, teacher=teacher, distill=recipe.distill, buffer=buffer)
 
 
-def is_of_images(kind: type[Task]) -> bool:
-    return issubclass(kind, ImageTask)
+def task_of_recipe(kind: type[Task], recipe: Recipe, rows: Iterable[Any], config: dict[str, Any]) -> Task:
+    """The task of a recipe with its model, by what its rows hold."""
+    if issubclass(kind, ImageTask):
+        return image_task(kind, recipe, rows, config)
+    if issubclass(kind, SoundTask):
+        return sound_task(kind, recipe, config)
+    return text_task(kind, recipe, rows, config)
 
 
 def text_task(kind: type[TextTask], recipe: Recipe, rows: Iterable[Any], config: dict[str, Any]) -> TextTask:

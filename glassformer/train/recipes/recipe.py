@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ConfigError, meant_by
 from ...registry import ARCHITECTURES, architecture_for
 from ...tasks.task_options import check_at_least
-from ...tasks.task_registry import full_name, reads_pictures, task_class
+from ...tasks.task_registry import full_name, reads_pictures, reads_sound, task_class
 from ...text.base.encoding_options import check_choice, check_range, check_whole_number
 from ..train_settings import TrainSettings
 from .recipe_text import NONE, read_option, with_read_none, with_written_none
@@ -202,11 +202,11 @@ def make_recipe(values: Mapping[str, Any], where: str = "the recipe") -> Recipe:
     for name in ("tokenizer", "target_tokenizer"):
         if not isinstance(values.get(name), str | None):
             raise ConfigError(f"{where}: {name} must be a folder or a hub name, got {values[name]!r}")
-    pictures = reads_pictures(values["task"])
-    if pictures and (values.get("tokenizer") or values.get("target_tokenizer")):
-        raise ConfigError(f"{where}: {values['task']} reads pictures, and has no tokenizer")
-    tokenizer = None if pictures else values.get("tokenizer") or usual_tokenizer(model, values["task"])
-    if is_new(model) and tokenizer is None and not pictures:
+    others = "pictures" if reads_pictures(values["task"]) else "sound" if reads_sound(values["task"]) else ""
+    if others and (values.get("tokenizer") or values.get("target_tokenizer")):
+        raise ConfigError(f"{where}: {values['task']} reads {others}, and has no tokenizer")
+    tokenizer = None if others else values.get("tokenizer") or usual_tokenizer(model, values["task"])
+    if is_new(model) and tokenizer is None and not others:
         near = difflib.get_close_matches(model, USUAL_TOKENIZERS, n=1, cutoff=0.8)
         hint = f"; did you mean {near[0]}?" if near else ""
         kinds = ", ".join(NEW_TOKENIZERS)
