@@ -30,11 +30,11 @@ TASKS = {
     "text2text-generation": "generation.text2text_generation.Text2TextGeneration",
     "sentence-similarity": "sentences.sentence_similarity.SentenceSimilarity",
     "feature-extraction": "feature_extraction.FeatureExtraction",
-    "audio-classification": "speech.audio_classification.AudioClassification",
-    "automatic-speech-recognition": "speech.speech_recognition.SpeechRecognition",
     "zero-shot-classification": "zero_shot_classification.ZeroShotClassification",
     "image-classification": "images.image_classification.ImageClassification",
     "image-feature-extraction": "images.image_feature_extraction.ImageFeatureExtraction",
+    "audio-classification": "speech.audio_classification.AudioClassification",
+    "automatic-speech-recognition": "speech.speech_recognition.SpeechRecognition",
 }
 ALIASES = {
     "sentiment-analysis": "text-classification",
