@@ -60,6 +60,7 @@ _HOMES = {  # the classes of the registry come on top
     "models.base.pretrained_model": "PreTrainedModel",
     "models.base.parameters": "count_parameters freeze",
     "models.base.linear_attention": "to_performer",
+    "models.longformer_conversion": "to_longformer",
     "models.lora": "LoraConfig add_lora merge_lora unmerge_lora load_lora",
     "models.base.outputs": """ModelOutput BaseModelOutput BaseModelOutputWithPastAndCrossAttentions
         BaseModelOutputWithPooling ImageClassifierOutput MaskedImageModelingOutput

@@ -209,6 +209,7 @@ from .models.gpt2_heads import GPT2ForTokenClassification as GPT2ForTokenClassif
 from .models.gpt2_heads import GPT2LMHeadModel as GPT2LMHeadModel
 from .models.longformer import LongformerConfig as LongformerConfig
 from .models.longformer import LongformerModel as LongformerModel
+from .models.longformer_conversion import to_longformer as to_longformer
 from .models.longformer_heads import LongformerForMaskedLM as LongformerForMaskedLM
 from .models.longformer_heads import LongformerForMultipleChoice as LongformerForMultipleChoice
 from .models.longformer_heads import LongformerForQuestionAnswering as LongformerForQuestionAnswering
