@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import generation_engines
 import numpy as np
+from encoder_engines import processor_features
 from workers import BEFORE, Worker
 
 THREADS = 2
@@ -83,7 +84,14 @@ def measure(workers: dict[str, Worker], work: Workload, rounds: int) -> dict[str
             "tokens_per_second": statistics.median(speeds[name]),
             **{
                 f"against_{other}": statistics.median(a / b for a, b in zip(speeds[name], speeds[other], strict=True))
-                for other in (BEFORE, "transformers", "ctranslate2", "ctranslate2 int8")
+                for other in (
+                    BEFORE,
+                    "transformers",
+                    "ctranslate2",
+                    "ctranslate2 int8",
+                    "llama.cpp Q8_0",
+                    "llama.cpp Q4_0",
+                )
                 if other in speeds
             },
             "same_tokens": float((np.array(texts[name]) == ours).mean()),
@@ -140,6 +148,8 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
         "against_transformers": "x transformers",
         "against_ctranslate2": "x ctranslate2",
         "against_ctranslate2 int8": "x ctranslate2 int8",
+        "against_llama.cpp Q8_0": "x Q8_0",
+        "against_llama.cpp Q4_0": "x Q4_0",
         "same_tokens": "same tokens",
         "first_token": "first token, s",
         "process_to_first_token": "from start, s",
@@ -157,8 +167,12 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--engines", nargs="+", default=list(generation_engines.NAMES), choices=generation_engines.NAMES
+        "--engines",
+        nargs="+",
+        default=list(generation_engines.NAMES),
+        choices=(*generation_engines.NAMES, *generation_engines.FEWER_BITS),
     )
+    parser.add_argument("--folder-of-models", type=Path, help="where to keep the model and what engines make of it")
     parser.add_argument("--cases", nargs="+", default=[*CASES, *GROWTH], choices=[*CASES, *GROWTH, "none"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, measured as one more engine")
@@ -172,14 +186,18 @@ def main() -> None:
         return
 
     os.environ["HF_HUB_OFFLINE"] = "1"
-    names = [name for name in generation_engines.NAMES if name in {*arguments.engines, "glassformer"}]
+    known = (*generation_engines.NAMES, *generation_engines.FEWER_BITS)
+    names = [name for name in known if name in {*arguments.engines, "glassformer"}]
+    print(f"{THREADS} threads, {processor_features()}")
     if arguments.before:
         names.insert(1, BEFORE)
     results = {}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        save_model(folder)
-        generation_engines.convert_to_ctranslate2(folder, folder / "ctranslate2")
+        folder = arguments.folder_of_models or Path(name)
+        if not (folder / "config.json").exists():
+            save_model(folder)
+        if any(name.startswith("ctranslate2") for name in names) and not (folder / "ctranslate2").exists():
+            generation_engines.convert_to_ctranslate2(folder, folder / "ctranslate2")
         workers = {
             name: Worker(
                 generation_engines.load,
@@ -196,7 +214,8 @@ def main() -> None:
         for case, work in {**CASES, **GROWTH}.items():
             if case in arguments.cases:
                 rounds = 1 if work.new > 64 else arguments.rounds
-                results[case] = measure(workers, work, rounds)
+                able = {name: each for name, each in workers.items() if work.beams == 1 or "llama.cpp" not in name}
+                results[case] = measure(able, work, rounds)
                 show(case, results[case])
         for worker in workers.values():
             worker.close()

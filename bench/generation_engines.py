@@ -12,6 +12,7 @@ from workers import BEFORE
 Generate = Callable[[list[list[int]], int, int], list[list[int]]]
 
 NAMES = ("glassformer", "transformers", "ctranslate2", "glassformer int8", "ctranslate2 int8")
+FEWER_BITS = ("glassformer bfloat16", "glassformer int4", "llama.cpp", "llama.cpp Q8_0", "llama.cpp Q4_0")
 
 
 def load(name: str, folder: Path, threads: int) -> Generate:
@@ -22,19 +23,17 @@ def load(name: str, folder: Path, threads: int) -> Generate:
         BEFORE: load_glassformer,
         "transformers": load_transformers,
         "ctranslate2": load_ctranslate2,
+        "llama.cpp": load_llama,
     }[kind](folder, threads, precision)
 
 
 def load_glassformer(folder: Path, threads: int, precision: str) -> Generate:
     import torch
 
-    from glassformer import GPT2LMHeadModel, quantize
+    from glassformer import GPT2LMHeadModel
 
     torch.set_num_threads(threads)
-    model = GPT2LMHeadModel.from_pretrained(folder)
-    if precision == "int8":
-        quantize(model)
-    return with_torch(model)
+    return with_torch(GPT2LMHeadModel.from_pretrained(folder, dtype=precision))
 
 
 def load_transformers(folder: Path, threads: int, precision: str) -> Generate:
@@ -60,6 +59,81 @@ def with_torch(model) -> Generate:
         return out[:, longest:].tolist()
 
     return generate
+
+
+def load_llama(folder: Path, threads: int, precision: str) -> Generate:
+    """llama.cpp, one prompt after the other, greedy: it has no beams in its Python interface."""
+    from llama_cpp import Llama
+
+    kind = "F32" if precision == "float32" else precision
+    written = folder / f"gpt2-{kind}.gguf"
+    if not written.exists():
+        write_gguf(folder, written, kind)
+    llama = Llama(str(written), n_ctx=512, n_threads=threads, n_threads_batch=threads, verbose=False)
+
+    def generate(prompts: list[list[int]], count: int, beams: int) -> list[list[int]]:
+        if beams > 1:
+            raise ValueError("llama.cpp has no beam search")
+        continued = []
+        for prompt in prompts:
+            llama.reset()
+            made = llama.generate(prompt, temp=0.0, top_k=1, repeat_penalty=1.0)
+            continued.append([token for token, _ in zip(made, range(count), strict=False)])
+        return continued
+
+    return generate
+
+
+def write_gguf(folder: Path, path: Path, kind: str) -> None:
+    """Our weights under llama.cpp's names; norms, biases and positions stay float32, as its own converter has it."""
+    import gguf
+
+    from glassformer import GPT2LMHeadModel
+
+    model = GPT2LMHeadModel.from_pretrained(folder)
+    config, body = model.config, model.transformer
+    writer = gguf.GGUFWriter(path, "gpt2")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(4 * config.hidden_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_layer_norm_eps(config.layer_norm_eps)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list([f"[{i}]" for i in range(config.vocab_size)])
+    writer.add_token_merges(["[ 0"])
+    quantization = gguf.GGMLQuantizationType[kind]
+
+    def add(name: str, *tensors, rounded: bool = True) -> None:
+        values = np.concatenate([tensor.detach().numpy() for tensor in tensors])
+        if rounded and kind != "F32":
+            writer.add_tensor(name, gguf.quants.quantize(values, quantization), raw_dtype=quantization)
+        else:
+            writer.add_tensor(name, values)
+
+    def linear(name: str, *modules) -> None:
+        add(f"{name}.weight", *(module.weight for module in modules))
+        add(f"{name}.bias", *(module.bias for module in modules), rounded=False)
+
+    def norm(name: str, module) -> None:
+        add(f"{name}.weight", module.weight, rounded=False)
+        add(f"{name}.bias", module.bias, rounded=False)
+
+    add("token_embd.weight", body.embeddings.word_embeddings.weight)
+    add("position_embd.weight", body.embeddings.position_embeddings.weight, rounded=False)
+    norm("output_norm", body.encoder.LayerNorm)
+    for number, layer in enumerate(body.encoder.layer):
+        inner = layer.attention.self
+        norm(f"blk.{number}.attn_norm", layer.attention.LayerNorm)
+        linear(f"blk.{number}.attn_qkv", inner.query, inner.key, inner.value)
+        linear(f"blk.{number}.attn_output", layer.attention.output.dense)
+        norm(f"blk.{number}.ffn_norm", layer.intermediate.LayerNorm)
+        linear(f"blk.{number}.ffn_up", layer.intermediate.dense)
+        linear(f"blk.{number}.ffn_down", layer.output.dense)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def load_ctranslate2(folder: Path, threads: int, precision: str) -> Generate:

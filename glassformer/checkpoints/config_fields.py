@@ -127,7 +127,11 @@ def check_quantization(name: str, value: Any) -> dict[str, Any] | None:
     """How the weights of the files are quantized: as `quantize` does it, with the layers that stay in float."""
     if not value:
         return None
-    ours = isinstance(value, dict) and value.get("quant_method") == "glassformer" and value.get("dtype") == "int8"
+    ours = (
+        isinstance(value, dict)
+        and value.get("quant_method") == "glassformer"
+        and value.get("dtype") in ("int8", "int4")
+    )
     if not ours or not isinstance(value.get("in_float"), list):
         raise ConfigError(
             f"{name} = {shown(value)} changes the computation in a way that is not known: weights are read as "

@@ -59,9 +59,7 @@ class SkipInitialisation(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         if name in self.INITIALISERS:
             return args[0] if args else kwargs["tensor"]
-        if (
-            name == "arange" and len(args) == 1
-        ):  # of a buffer that is computed again; on meta, torch imports sympy for it
+        if name == "arange" and len(args) == 1:  # of a buffer that is computed again, for which torch imports sympy
             return torch.empty(args[0], dtype=kwargs.get("dtype", torch.long), device="meta")
         self.made += name == "empty"  # with which torch's modules make every weight
         if self.limit is not None and self.made > self.limit:

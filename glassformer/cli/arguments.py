@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ..errors import InputError
 
-Dtype = Literal["float32", "bfloat16", "float16", "int8"]  # of --dtype
+Dtype = Literal["float32", "bfloat16", "float16", "int8", "int4"]  # of --dtype
 FRAME, RULE = "│╰╯ ", {*"─-"}  # characters of a box, and of the lines between its parts
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

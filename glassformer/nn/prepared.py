@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from .attention import SelfAttention
 from .context import ContextModule
 from .linear import Linear, pack
-from .quantize import Int8Linear, can_be_fused
+from .quantize import can_be_fused
 from .scoped_hooks import is_observed
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -85,7 +85,7 @@ def make_twin(module: nn.Module, twins: dict[nn.Module, nn.Module], is_cross_att
     if parts and not is_cross_attention and all(type(part) is Linear for part in parts):
         twin.__dict__["fused"] = fuse(parts)
     elif parts and not is_cross_attention and can_be_fused(parts):
-        twin.__dict__["fused"] = Int8Linear.fused(parts)
+        twin.__dict__["fused"] = type(parts[0]).fused(parts)
     else:
         twin.__dict__["_modules"] = {
             name: child and make_twin(child, twins, is_cross_attention or name == "crossattention")

@@ -27,9 +27,10 @@ from ..errors import InputError
 from .linear import can_be_reduced, has_onednn
 from .lora import LoraLinear
 
-QUANTIZED = "quantized to int8 and cannot be {}: do that with the model before quantize(model)"
+QUANTIZED = "quantized to {} and cannot be {}: do that with the model before quantize(model)"
 METHOD = "glassformer"  # which config.json names, so that other programs refuse the weights
 SCALE, INPUT_SCALE = "weight_scale", "input_scale"  # names in files, beside `weight`
+KINDS = ("int8", "int4")
 LEVELS = 127
 ROW_NUMBERS = 8  # bytes behind each row: its scale and its lowest value, as two float32
 
@@ -45,6 +46,7 @@ class Int8Linear(nn.Module):
     """
 
     weight: Tensor | None  # O C; None while it is packed
+    kind = "int8"
     is_reduced = False
     packed: Tensor | None = None  # the weights as oneDNN reads them, with zeros for the numbers behind each row
 
@@ -166,7 +168,7 @@ class Int8Linear(nn.Module):
 
     def extra_repr(self) -> str:
         smoothed = "" if self.input_scale is None else ", smoothed"
-        return f"in_features={self.in_features}, out_features={self.out_features}, int8{smoothed}"
+        return f"in_features={self.in_features}, out_features={self.out_features}, {self.kind}{smoothed}"
 
 
 def round_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -195,6 +197,8 @@ def quantize(
 ) -> nn.Module:
     """Quantize the linear layers of a model to 8 bits, in place; for inference on a CPU.
 
+    "int4" takes 4 bits, for generating text one row at a time; layers that share their weights with an embedding, and
+    those whose sizes do not fit, have 8 then.
     Layers with fewer than 16 outputs, such as those that score labels, stay in float. `calibrate` takes batches of
     inputs, as a tokenizer returns them: layers whose inputs have outliers are then smoothed, and those that lose too
     much all the same stay in float too, as do the layers that `without` holds. `save_pretrained` writes the result,
@@ -207,9 +211,12 @@ def quantize(
     )
     """
     from .calibration import Calibration
+    from .int4 import Int4Linear, fits_int4
 
-    if dtype != "int8":
-        raise InputError(f"weights can be quantized to 'int8', got {dtype!r}")
+    if dtype not in KINDS:
+        raise InputError(f"weights can be quantized to 'int8' or 'int4', got {dtype!r}")
+    if dtype == "int4" and calibrate is not None:
+        raise InputError("calibrate is for int8: int4 leaves the inputs of layers as they are")
     if any(p.device.type not in ("cpu", "meta") for p in model.parameters()):
         raise InputError("quantized layers run on a CPU; move the model there first")
     if any(isinstance(module, LoraLinear) for module in model.modules()):
@@ -217,13 +224,16 @@ def quantize(
     model.eval()
     found = None if calibrate is None else Calibration.of(model, calibrate)
     skipped = {*without, *(() if found is None else found.sensitive)}
+    embeddings = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
     layers: dict[nn.Module, nn.Module] = {}
     for parent in list(model.modules()):
         for name, child in list(parent._modules.items()):
             if not can_be_reduced(child) or child in skipped:
                 continue
             if child not in layers:
-                layers[child] = Int8Linear.of(child, None if found is None else found.input_scales.get(child))
+                four = dtype == "int4" and fits_int4(child) and all(child.weight is not each for each in embeddings)
+                kind = Int4Linear if four else Int8Linear
+                layers[child] = kind.of(child, None if found is None else found.input_scales.get(child))
             setattr(parent, name, layers[child])
     for part in model.modules():
         if hasattr(part, "record_quantization"):  # a model with a config
@@ -243,13 +253,14 @@ def weight_names(model: nn.Module) -> list[str]:
 
 def refuse_quantized(model: nn.Module, use: str) -> None:
     """Raise if a model is quantized, before it is "trained" or otherwise used for its weights."""
-    if is_quantized(model):
-        raise InputError(f"the model is {QUANTIZED.format(use)}")
+    kinds = {module.kind for module in model.modules() if isinstance(module, Int8Linear)}
+    if kinds:
+        raise InputError(f"the model is {QUANTIZED.format(min(kinds), use)}")
 
 
 def can_be_fused(layers: Sequence[Any]) -> bool:
     """Whether all layers are quantized, and divide their inputs by the same numbers."""
-    if not all(isinstance(layer, Int8Linear) for layer in layers):
+    if not all(isinstance(layer, Int8Linear) and type(layer) is type(layers[0]) for layer in layers):
         return False
     first, *others = (layer.input_scale for layer in layers)
     if first is None:

@@ -13,6 +13,7 @@ import glassformer
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import quantize as module
 from glassformer.nn.calibration import Calibration
+from glassformer.nn.int4 import Int4Linear
 from glassformer.nn.prepared import prepared
 from glassformer.nn.quantize import Int8Linear, quantize
 
@@ -78,8 +79,8 @@ def test_layers_with_few_outputs_stay_in_float():
     shared = nn.Linear(32, 32)
     model = quantize(nn.Sequential(shared, nn.ReLU(), shared, nn.Linear(32, 2)))
     assert isinstance(model[0], Int8Linear) and model[0] is model[2] and type(model[3]) is nn.Linear
-    with pytest.raises(InputError, match="int4"):
-        quantize(model, "int4")
+    with pytest.raises(InputError, match=r"int8. or .int4"):
+        quantize(model, "int2")
 
 
 def test_outliers_are_smoothed_and_sensitive_layers_left_in_float():
@@ -152,3 +153,37 @@ def test_a_quantized_model_is_not_changed(tmp_path):
         with pytest.raises(InputError, match=refused.format(use)):
             change()
     assert [path.name for path in tmp_path.iterdir()] == ["vocabulary"] and not model.config.pruned_heads
+
+
+def test_four_bits_are_near_and_copied(linear):
+    x = torch.randn(3, 256)
+    layer = Int4Linear.of(linear)
+    assert 0.01 < away(layer, linear, x) < 0.08
+    numbers = torch.stack((layer.dense() & 15, layer.dense() >> 4), -1).flatten(1).float()
+    step, middle = (each.float().repeat_interleave(32, 1) for each in layer.weight_scale.unbind(-1))
+    by_numbers = nn.functional.linear(x, (numbers - 8) * step + middle, linear.bias)
+    torch.testing.assert_close(layer(x), by_numbers, rtol=0, atol=0.03)
+    for each in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(each(x), layer(x))
+
+
+@torch.no_grad()
+def test_a_language_model_in_four_bits(tmp_path):
+    torch.manual_seed(0)
+    config = small.gpt2(n_embd=64, n_head=2, vocab_size=96)
+    model = glassformer.GPT2LMHeadModel(config).eval()
+    model.save_pretrained(tmp_path / "model")
+    rounded = glassformer.GPT2LMHeadModel.from_pretrained(tmp_path / "model", dtype="int4")
+    assert sum(type(each) is Int4Linear for each in rounded.modules()) == 12
+    assert type(rounded.lm_head) is Int8Linear  # it is the embedding's too
+    ids = torch.randint(5, 90, (2, 7))
+    near = (rounded(ids).logits - model(ids).logits).norm() / model(ids).logits.norm()
+    assert 0 < near < 0.2
+    rounded.save_pretrained(tmp_path / "small")
+    again = glassformer.GPT2LMHeadModel.from_pretrained(tmp_path / "small")
+    torch.testing.assert_close(again(ids).logits, rounded(ids).logits, rtol=0, atol=1e-5)
+    torch.testing.assert_close(prepared(again)(ids).logits, rounded(ids).logits, rtol=0, atol=1e-2)
+    with pytest.raises(InputError, match="quantized to int4 and cannot be pruned"):
+        again.prune_heads({0: [1]})
+    with pytest.raises(InputError, match="calibrate is for int8"):
+        quantize(model, "int4", calibrate=[ids])

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("glassformer")
 
-INT8 = ("int8", "torch.int8", torch.int8)
+ROUNDED = {"int8": "int8", "torch.int8": "int8", torch.int8: "int8", "int4": "int4"}
 BFLOAT16 = ("bfloat16", "torch.bfloat16", torch.bfloat16)
 
 Model = TypeVar("Model", bound="PreTrainedModel")
@@ -127,12 +127,12 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         initialised, logged and recorded in `model.load_report`. Weights are float32 unless `dtype` says otherwise
         ("auto" keeps the file's), and go to the one device that `device_map` names ("auto": the accelerator, if any).
         With dtype "bfloat16" the weights of linear layers are, and the rest, with all sums, norms and softmax, stays
-        float32 (`model.bfloat16()` converts everything); with "int8" they are quantized, as `quantize` does it.
+        float32 (`model.bfloat16()` converts everything); with "int8" or "int4" they are quantized, as by `quantize`.
 
         >>> BertModel.from_pretrained("./bert-base-uncased/", output_hidden_states=True)  # doctest: +SKIP
         """
         owner, device = f"{cls.__name__}.from_pretrained", resolve_device(device_map)
-        is_int8, is_reduced = ((dtype or torch_dtype) in names for names in (INT8, BFLOAT16))
+        rounded, is_reduced = ROUNDED.get(dtype or torch_dtype), (dtype or torch_dtype) in BFLOAT16
         hub: dict[str, Any] = {"cache_dir": cache_dir, "revision": revision, "endpoint": endpoint}
         hub["token"] = resolve_ignored_arguments(fields, owner, token, IGNORED_BY_MODELS)
         hub["local_files_only"] = local_files_only
@@ -162,7 +162,7 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
             model.keymap,
             prefixed=model.base_model is not model,
             tied=model.tied_names(),
-            dtype=resolve_dtype(None if is_int8 or is_reduced else dtype or torch_dtype),
+            dtype=resolve_dtype(None if rounded or is_reduced else dtype or torch_dtype),
             **forgiven,
         )
         model.load_report.notes += token_notes(config)
@@ -171,8 +171,8 @@ class PretrainedIO(nn.Module, metaclass=ModelMeta):
         model.config.name_or_path, model.source = str(name_or_path), folder
         model.read_generation_config(folder)
         model.log_load_report(name_or_path)
-        if is_int8 or config.quantization_config is not None:
-            quantize_loaded(model)
+        if rounded or config.quantization_config is not None:
+            quantize_loaded(model, rounded or "int8")
         elif is_reduced:
             reduce_products(model, torch.bfloat16)
         if device is not None:
