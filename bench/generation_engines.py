@@ -12,6 +12,7 @@ from workers import BEFORE
 Generate = Callable[[list[list[int]], int, int], list[list[int]]]
 
 NAMES = ("glassformer", "transformers", "ctranslate2", "glassformer int8", "ctranslate2 int8")
+PEERS = ("transformers", "ctranslate2", "ctranslate2 int8", "llama.cpp Q8_0", "llama.cpp Q4_0")
 FEWER_BITS = ("glassformer bfloat16", "glassformer int4", "llama.cpp", "llama.cpp Q8_0", "llama.cpp Q4_0")
 
 
