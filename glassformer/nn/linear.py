@@ -11,6 +11,9 @@ and in the last lines GFLOP/s (1536 x 384):
     32       6.3   4.4   3.3     6.4   6.5   3.9     7.4   7.3   7.4     9.5   8.2  10.5
     320      177                                    197                 205
     4096     180                                    193                 207
+
+On two cores of a newer CPU, one row times all matrices of GPT-2, which then come from memory: 28 to 34 GB/s as they
+are, 57 GB/s packed.
 """
 
 from __future__ import annotations
@@ -49,8 +52,7 @@ class Linear(nn.Linear):
         if weight.dtype == torch.bfloat16:
             return self.reduced_product(x).to(x.dtype)
         if packed is not None and not torch.is_grad_enabled():
-            fastest = weight if x.numel() == self.in_features else packed  # a single row gains nothing from packing
-            return torch.ops.mkldnn._linear_pointwise(x, fastest, bias, "none", [], "")
+            return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
         if torch.is_grad_enabled() or not (x.is_cpu and x.dtype == weight.dtype == torch.float32 and has_onednn()):
             return F.linear(x, weight, bias)
         if x.dim() == 2 and 1 < len(x) <= MAX_TRANSPOSED_ROWS:
@@ -66,7 +68,7 @@ class Linear(nn.Linear):
         """The product in bfloat16, summed and activated in float32 and rounded once; `gelu` is "none" or "tanh"."""
         weight, bias, rows = self.weight, self.bias, x.to(torch.bfloat16)
         if x.is_cpu and not torch.is_grad_enabled() and has_bfloat16_kernel():
-            weight = weight if self.packed is None or x.numel() == self.in_features else self.packed
+            weight = weight if self.packed is None else self.packed
             post_op = ("gelu", [], gelu) if gelu else ("none", [], "")
             return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, *post_op)
         y = F.linear(rows, weight, None if bias is None else bias.to(rows.dtype))

@@ -45,7 +45,7 @@ def test_a_model_is_written_and_measured(folder, tmp_path, capsys):
     code, out, err = run(capsys, *given)
     assert code == 1 and "exists and is not empty" in err
     code, out, err = run(capsys, folder / "model", "--check", rows)
-    assert code == 0 and "in 8 bits" in out and "before" in out
+    assert code == 0 and "quantized: " in out and "before" in out
 
 
 def test_what_cannot_be_done_is_said(folder, tmp_path, capsys):

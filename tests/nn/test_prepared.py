@@ -46,7 +46,7 @@ def test_packed_weights_equal_the_plain_product(rows):
         assert twin[0].packed is not None
         assert linear.packed is None
         twin[0].packed = pack(linear.weight + 1)
-        assert torch.allclose(twin(x), linear(x)) == (rows == 1)  # several rows read the copy
+        assert not torch.allclose(twin(x), linear(x))  # it reads the copy
 
 
 @pytest.mark.parametrize("make", [bert, gpt2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -31,6 +31,7 @@ def quantize(
     calibrate: Annotated[str, arg(metavar="FILE")] = "",
     check: Annotated[str, arg(metavar="FILE")] = "",
     rows: Annotated[int, arg(metavar="N")] = 200,
+    dtype: Literal["int8", "int4"] = "int8",
     option: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=VALUE")]] = (),
     row_format: Annotated[RowFormat, arg(name="")] = RowFormat(),  # noqa: B008
     json: bool = False,
@@ -57,6 +58,7 @@ def quantize(
         calibrate: Rows of the kind that the model will read, on which layers are observed.
         check: Rows with answers, on which the model is measured before and after.
         rows: How many of the rows of --calibrate to use.
+        dtype: int8, or int4 for generating text one prompt at a time, which reads half as much and loses more.
         option: An option of the task, as [options] of a recipe has it. Can be given several times.
         json: Print JSON.
     """
@@ -77,7 +79,7 @@ def quantize(
     if check and not measured_on:
         raise InputError(f"--check {check} has no rows")
     for each in after.trained_models:
-        quantize_model(each, calibrate=runs_of(after, seen[:rows]) if calibrate else None)
+        quantize_model(each, dtype, calibrate=runs_of(after, seen[:rows]) if calibrate else None)
     summary = describe(after)
     results: dict[str, dict[str, float]] = {}
     speed = None
@@ -157,12 +159,12 @@ def agreement(first: Sequence[Any], second: Sequence[Any]) -> float | None:
 
 def show(summary: dict[str, Any], results: dict[str, dict[str, float]], speed: SpeedComparison | None) -> None:
     kept = summary["in_float"]
-    print(f"{counted(summary['layers'], 'layer')} in 8 bits, {summary['smoothed']} of them smoothed")
+    print(f"{counted(summary['layers'], 'quantized layer')}, {summary['smoothed']} of them smoothed")
     if kept:
-        print_heading(f"{counted(len(kept), 'layer')} in float: 8 bits would lose too much on these rows")
+        print_heading(f"{counted(len(kept), 'layer')} in float: they would lose too much on these rows")
         print_table(("layer",), [(name,) for name in kept])
     if results:
         show_change(results)
         if summary["agreement"] is not None:
             print(f"agreement of the answers: {summary['agreement']:.4f}")
-        print(f"in 8 bits: {speed}")
+        print(f"quantized: {speed}")
