@@ -340,8 +340,9 @@ def resolve_labels(config: PretrainedConfig, weights: Weights) -> None:
 def token_notes(config: PretrainedConfig) -> list[str]:
     """Notes on special token ids that the vocabulary does not have; no computation reads them."""
     notes = []
+    words = getattr(config, "vocab_size", None)  # which models of pictures and sound lack
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
         value = getattr(config, name)
-        if isinstance(value, int) and value >= config.vocab_size:
-            notes.append(f"{name} {value} is beyond the vocabulary of {config.vocab_size} and is not used")
+        if words is not None and isinstance(value, int) and value >= words:
+            notes.append(f"{name} {value} is beyond the vocabulary of {words} and is not used")
     return notes

@@ -143,6 +143,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
     FILE: ClassVar[str] = CONFIG_FILE
     model_type: ClassVar[str] = ""
     FILE_NAMES: ClassVar[Mapping[str, str]] = {}  # names used in this architecture's files -> ours
+    SHAPING: ClassVar[Collection[str]] = ()  # fields that others read in each pass, and this architecture when built
 
     output_attentions: bool = boolean(False)
     output_hidden_states: bool = boolean(False)
@@ -239,7 +240,7 @@ class PretrainedConfig(ConfigFile, metaclass=ConfigMeta):
         labels = len(value) if name == "id2label" and value is not None else value if name == "num_labels" else None
         if labels not in (None, self.num_labels):
             name, value = "num_labels", labels
-        elif name in ASSIGNABLE or value == self.__dict__.get(name):
+        elif (name in ASSIGNABLE and name not in self.SHAPING) or value == self.__dict__.get(name):
             return
         elif "check" not in type(self).__dataclass_fields__[name].metadata:
             return  # a field of a class that was written elsewhere

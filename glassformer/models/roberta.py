@@ -25,6 +25,7 @@ class RobertaConfig(BertConfig):
 
     vocab_size: int = integer(50265)
     _: KW_ONLY
+    SHAPING = ("pad_token_id",)
     pad_token_id: int = integer(1, low=0)  # positions begin behind it
     bos_token_id: int | None = integer(0, low=0, optional=True)
     eos_token_id: int | list[int] | None = typed(2, (int, list))

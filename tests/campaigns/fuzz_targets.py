@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 Parse = Callable[[bytes], object]
 SEEDS: dict[str, list[bytes]] = {
@@ -33,15 +34,30 @@ SEEDS: dict[str, list[bytes]] = {
         b'{"model":{"type":"WordPiece","unk_token":"[UNK]","vocab":{"[UNK]":0,"a":1}},"normalizer":{"type":"BertNormalizer",'
         b'"clean_text":true},"pre_tokenizer":{"type":"BertPreTokenizer"},"added_tokens":[{"id":2,"content":"[X]"}]}'
     ],
+    "sentencepiece": [
+        b"\x0a\x0e\x0a\x05<unk>\x15\x00\x00\x00\x00\x18\x02\x0a\x0a\x0a\x03\xe2\x96\x81\x15\x00\x00\x80\xbf\x0a\x08\x0a\x01a\x15\x00\x00\x00\xc0"
+        b"\x12\x02\x18\x01\x1a\x06\x18\x01\x20\x01\x28\x01"
+    ],
+    "unigram.json": [
+        b'{"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["\xe2\x96\x81",-1],["a",-2.5]],"byte_fallback":false},'
+        b'"pre_tokenizer":{"type":"Metaspace","prepend_scheme":"always"},"normalizer":{"type":"Sequence","normalizers":'
+        b'[{"type":"Replace","pattern":{"Regex":" {2,}"},"content":" "}]},'
+        b'"added_tokens":[{"id":3,"content":"</s>","special":true}]}'
+    ],
+    "charsmap": [struct.pack("<I257I", 1028, 1 << 18 | 1, *(byte << 10 | byte for byte in range(256))) + b"a\0b\0"],
 }
+
+
+WITHOUT: dict[str, Any] = {"eos_token": None, "pad_token": None, "extra_ids": 0}  # special tokens of a T5Tokenizer
 
 
 def targets(folder: Path) -> dict[str, Parse]:
     """The parsers by name; each reads bytes through a file in the folder."""
-    from glassformer import BertTokenizer, GPT2Tokenizer, read_rows
+    from glassformer import BertTokenizer, GPT2Tokenizer, T5Tokenizer, read_rows
     from glassformer.checkpoints.safetensors_file import SafetensorsFile
     from glassformer.checkpoints.torch_file import TorchFile
     from glassformer.data.tables import can_be_name, is_number
+    from glassformer.text.sentencepiece.charsmap import Charsmap
 
     def written(name: str, data: bytes) -> Path:
         path = folder / name
@@ -72,6 +88,22 @@ def targets(folder: Path) -> dict[str, Parse]:
         written("merges.txt", data)
         GPT2Tokenizer.from_pretrained(folder)("low")
 
+    def sentencepiece(data: bytes) -> None:
+        (folder / "tokenizer.json").unlink(missing_ok=True)
+        written("spiece.model", data)
+        T5Tokenizer.from_pretrained(folder, **WITHOUT)("a a\u0308 \u3000 b")
+
+    def unigram_json(data: bytes) -> None:
+        (folder / "spiece.model").unlink(missing_ok=True)
+        written("tokenizer.json", data)
+        T5Tokenizer.from_pretrained(folder, **WITHOUT)("a a\u0308 \u3000 b")
+
+    def charsmap(data: bytes) -> None:
+        rules = Charsmap(data, "the map")
+        for start in range(3):
+            rules.rule_at("a\u0308b", start)
+            rules.continuations("a\u0308b"[start])
+
     return {
         "pickle": lambda data: TorchFile(written("pytorch_model.bin", data)),
         "safetensors": safetensors,
@@ -81,6 +113,9 @@ def targets(folder: Path) -> dict[str, Parse]:
         "vocab": lambda data: BertTokenizer(written("v.txt", data))("low lower [MASK]"),
         "merges": merges,
         "tokenizer.json": tokenizer_json,
+        "sentencepiece": sentencepiece,
+        "unigram.json": unigram_json,
+        "charsmap": charsmap,
     }
 
 

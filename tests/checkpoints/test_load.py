@@ -21,10 +21,11 @@ from glassformer import (
     BertForSequenceClassification,
     BertModel,
     ConfigError,
+    ViTModel,
     WeightsError,
 )
 
-from ..models.architectures import tiny_bert
+from ..models.architectures import tiny_bert, tiny_vit
 from .weight_files import memory_growth
 
 IDS = torch.tensor([[2, 7, 9, 3]])
@@ -184,6 +185,13 @@ def test_token_ids_beyond_the_vocabulary_are_harmless_and_reported(tmp_path, cap
     assert BertModel.from_pretrained(tmp_path)(IDS)[0].isfinite().all()
     assert "pad_token_id 999 is beyond the vocabulary of 60" in caplog.text
     assert "bos_token_id 30521" in caplog.text
+
+
+def test_a_token_id_in_a_config_without_a_vocabulary_is_nothing(tmp_path):
+    ViTModel(tiny_vit()).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "pad_token_id": 999}))
+    assert not ViTModel.from_pretrained(tmp_path).load_report.notes
 
 
 def test_head_of_another_size(tmp_path, caplog):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 
@@ -237,6 +238,16 @@ def test_a_charsmap_with_random_bytes_ends_or_is_refused():
                 charsmap.continuations(char)
             except TokenizerError as error:
                 assert "the map of replaced characters is damaged" in str(error)
+
+
+def test_a_charsmap_whose_nodes_lead_back_to_themselves_is_refused():
+    """Every byte leads from the one node to itself, so that rules are as long as the text."""
+    units = [256 << 10, *([0] * 255), *(byte << 10 | byte for byte in range(256))]
+    charsmap = Charsmap(struct.pack(f"<I{len(units)}I", 4 * len(units), *units), "the model")
+    with pytest.raises(TokenizerError, match="is damaged: a rule is longer than 64 characters"):
+        charsmap.rule_at("a" * 1000, 0)
+    with pytest.raises(TokenizerError, match="is damaged"):
+        charsmap.continuations("a")
 
 
 def test_spaces_are_those_of_the_settings():

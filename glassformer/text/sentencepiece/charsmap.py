@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from ...errors import TokenizerError
 
-LONGEST_RULE = 64  # bytes of the text that a rule replaces
+# Bounds that no real map comes near; in a hostile one, nodes lead back to themselves.
+LONGEST_RULE = 64  # characters that a rule replaces
+MOST_CONTINUATIONS = 2000  # characters that follow one character in rules
 
 
 class Rule(NamedTuple):
@@ -48,6 +50,8 @@ class Charsmap:
         found = None
         base: int | None = None
         for end in range(start, len(text)):
+            if end - start > LONGEST_RULE:
+                raise self.damaged(f"a rule is longer than {LONGEST_RULE} characters")
             base, replacement = self.node_of(text[end], base)
             if base is None:
                 break
@@ -86,6 +90,8 @@ class Charsmap:
         found = set()
         waiting = [(b"", base)] if base is not None else []
         while waiting:
+            if len(found) + len(waiting) > MOST_CONTINUATIONS:
+                raise self.damaged(f"more than {MOST_CONTINUATIONS} characters follow another one in its rules")
             prefix, node = waiting.pop()
             for byte in range(1, 256):
                 index = node ^ byte
