@@ -39,6 +39,9 @@ class WhisperGenerationMixin(GenerationMixin):
         task: str | None = None,
         return_timestamps: bool | None = None,
         prompt_ids: Any = None,
+        generator: Any = None,
+        tokenizer: Any = None,
+        streamer: Any = None,
         **settings: Any,
     ) -> Tensor | GenerateOutput:
         """Write what is said in windows (B bands columns); the ids begin with the tokens that say what to write.
@@ -63,7 +66,8 @@ class WhisperGenerationMixin(GenerationMixin):
         elif language is not None or task is not None or prompt_ids is not None:
             raise InputError("decoder_input_ids say what to write: leave language, task and prompt_ids out")
         source = {"encoder_hidden_states": memory, "decoder_input_ids": decoder_input_ids}
-        return generate(self, None, generation_config, **source, **settings, **timed)
+        helpers = {"generator": generator, "tokenizer": tokenizer, "streamer": streamer}
+        return generate(self, None, generation_config, **source, **helpers, **settings, **timed)
 
     def encoded(self, features: Tensor | None, outputs: BaseModelOutput | tuple | None) -> Tensor:
         """What the encoder makes of windows: B T C."""

@@ -87,7 +87,7 @@ class Charsmap:
     def _continuations(self, char: str) -> frozenset[str]:
         """The characters that can follow a character within a rule."""
         base, _ = self.node_of(char, None)
-        found = set()
+        found: set[str] = set()
         waiting = [(b"", base)] if base is not None else []
         while waiting:
             if len(found) + len(waiting) > MOST_CONTINUATIONS:
