@@ -166,7 +166,8 @@ class LongformerModel(LongformerPreTrainedModel, Body):
         if inputs.get("global_attention_mask") is None and self.global_tokens is not None:
             given = self.check_inputs(input_ids, inputs.get("inputs_embeds"))
             mask = torch.ones(given.shape[:2], device=given.device) if attention_mask is None else attention_mask
-            if torch.is_tensor(mask) and mask.shape == given.shape[:2]:
+            check_tensor(mask, "attention_mask", device=given.device)
+            if mask.shape == given.shape[:2]:
                 inputs["global_attention_mask"] = self.global_tokens(input_ids, mask)
         return super().encode(input_ids, attention_mask, **inputs)
 

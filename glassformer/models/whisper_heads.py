@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..errors import InputError, shown
 from ..nn.linear import Linear
 from ..nn.loss import label_loss
-from ..nn.tensor_inputs import FLOATING, check_broadcast, check_tensor
+from ..nn.tensor_inputs import FLOATING, as_dtype, check_broadcast, check_tensor
 from .base.encoder_decoder import Decoder, Encoder
 from .base.outputs import BaseModelOutput, ModelOutput, Seq2SeqLMOutput, SequenceClassifierOutput
 from .base.pretrained_model import PreTrainedModel
@@ -155,7 +155,10 @@ class WhisperForAudioClassification(WhisperPreTrainedModel):
             states, seen = (*encoder_outputs[1:3], None, None)[:2]
         else:
             states, seen = encoder_outputs.hidden_states, encoder_outputs.attentions
-        if last.shape[-1] != self.config.hidden_size:
+        weight = self.projector.weight
+        last = as_dtype(last, weight.dtype, "encoder_outputs[0]")
+        check_tensor(last, "encoder_outputs[0]", FLOATING, "B T C", weight.device)
+        if last.shape[-1] != self.config.hidden_size or not last.numel():
             raise InputError(f"encoder_outputs[0] must be {self.config.hidden_size} wide, got {list(last.shape)}")
         if self.config.use_weighted_layer_sum:
             count = len(self.layer_weights)
@@ -164,6 +167,6 @@ class WhisperForAudioClassification(WhisperPreTrainedModel):
                     f"encoder_outputs need all {count} hidden states, which are mixed: got {shown(states)}"
                 )
             for number, each in enumerate(states):
-                check_tensor(each, f"hidden state {number} of encoder_outputs", FLOATING)
+                check_tensor(each, f"hidden state {number} of encoder_outputs", FLOATING, device=weight.device)
                 check_broadcast(each, tuple(last.shape), f"hidden state {number} of encoder_outputs")
         return last, states, seen

@@ -44,6 +44,8 @@ def additive_mask_of(mask: Any, name: str, shape: tuple[int, ...], x: Tensor) ->
 def check_head_mask(mask: Any, attention: Any, x: Tensor, keys: int) -> None:
     """Refuse a mask of the heads of one layer that does not broadcast to its weights, B H T S."""
     check_tensor(mask, "head_mask", device=x.device)
+    if not mask.dim():
+        raise InputError("head_mask must hold a value for each head, got one number")
     check_broadcast(mask, (len(x), attention.num_attention_heads, x.shape[1], keys), "head_mask")
     check_finite(mask, "head_mask")
 

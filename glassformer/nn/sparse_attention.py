@@ -101,7 +101,7 @@ def unfold_heads(rows: Tensor, run: Run) -> Tensor:
 
 def per_head(head_mask: Tensor) -> Tensor:
     """A mask of heads (1 H 1 1) as H."""
-    if head_mask.shape[0] != 1 or head_mask.shape[-2:] != (1, 1):
+    if head_mask.dim() != 4 or head_mask.shape[0] != 1 or head_mask.shape[-2:] != (1, 1):
         raise InputError(
             f"attention that is sparse takes a head_mask of layers x heads, got weights of {list(head_mask.shape)}"
         )

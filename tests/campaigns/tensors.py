@@ -93,7 +93,8 @@ def usual_arguments(model: PreTrainedModel) -> dict[str, Any]:
     mask = torch.ones(BATCH, LENGTH, dtype=torch.long)
     mask[1, 4:] = 0
     ids = tokens(BATCH, LENGTH)
-    ids[:, 3] = getattr(model.config, "eos_token_id", None) or 5  # where some heads look for the end of a text
+    for column, name in ((3, "eos_token_id"), (1, "sep_token_id"), (2, "sep_token_id")):  # which some heads look for
+        ids[:, column] = getattr(model.config, name, None) or 5
     known = {
         "input_ids": ids,
         "attention_mask": mask,

@@ -11,7 +11,7 @@ from glassformer import ArgumentError, InputError
 from glassformer.nn.cache import Cache
 from glassformer.nn.loss import label_loss, span_loss
 
-from .architectures import tiny_bert, tiny_gpt2, tokens
+from .architectures import ARCHITECTURES, tiny_bert, tiny_gpt2, tokens
 
 
 @pytest.fixture
@@ -131,6 +131,22 @@ def test_direct_calls_of_parts_are_checked_too(bert):
         bert.embeddings(torch.tensor([[70]]))
     with pytest.raises(InputError, match="position_ids: position 99 at"):
         bert.embeddings(IDS, position_ids=torch.tensor([[99, 1, 2]]))
+
+
+@pytest.mark.parametrize("kind", ["Bert", "Longformer", "TransfoXL"])
+def test_one_number_masks_no_head(kind):
+    model = next(each for each in ARCHITECTURES if each.body.__name__ == f"{kind}Model")
+    layer = model.body(model.tiny()).eval().encoder.layer[0]
+    with pytest.raises(InputError, match="head_mask must hold a value for each head, got one number"):
+        layer(torch.zeros(1, 6, 48), head_mask=torch.tensor(True))
+
+
+def test_the_mask_that_finds_global_tokens_is_checked_first():
+    model = next(each for each in ARCHITECTURES if each.model_type == "longformer")
+    model = glassformer.LongformerForSequenceClassification(model.tiny()).eval()
+    for mask in ([[1, 1, 1]], torch.ones(2, 3).to_sparse(), torch.ones(2, 3).to("meta")):
+        with pytest.raises(InputError, match="attention_mask (must be|is on)"):
+            model(IDS, attention_mask=mask)
 
 
 def test_generation_checks_all_its_tensors(gpt2):

@@ -176,7 +176,7 @@ def test_equals_transformers_4(sound, ids, tmp_path):
         {"language": "german"},
         {"language": ["en", "de", "en"], "task": "translate"},
         {"language": "en", "return_timestamps": True},
-        {"language": "en", "num_beams": 3},
+        {"language": "en", "num_beams": 3, "generator": None},
         {"language": "en", "prompt_ids": torch.tensor([86, 20, 21])},
     ],
     ids=lambda settings: ", ".join(settings) or "nothing",
@@ -386,7 +386,14 @@ def test_unusable_inputs_are_reported(model, sound, ids):
     mixing = WhisperForAudioClassification(tiny_whisper(use_weighted_layer_sum=True)).eval()
     states = (torch.zeros(3, 12, 16),) * 3
     assert mixing(encoder_outputs=(states[0], states)).logits.shape == (3, 2)
-    for wrong in (states[:1], (states[0], states[:2]), (states[0], 5), (states[0], (None,) * 3), (states[0][..., :5],)):
+    for wrong in (
+        (states[0].half().to("meta"),),
+        states[:1],
+        (states[0], states[:2]),
+        (states[0], 5),
+        (states[0], (None,) * 3),
+        (states[0][..., :5],),
+    ):
         with pytest.raises(InputError, match="encoder_outputs"):
             mixing(encoder_outputs=wrong)
     with pytest.raises(ConfigError, match=r"must be odd, got 4"):
