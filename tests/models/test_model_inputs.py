@@ -145,7 +145,7 @@ def test_the_mask_that_finds_global_tokens_is_checked_first():
     model = next(each for each in ARCHITECTURES if each.model_type == "longformer")
     model = glassformer.LongformerForSequenceClassification(model.tiny()).eval()
     for mask in ([[1, 1, 1]], torch.ones(2, 3).to_sparse(), torch.ones(2, 3).to("meta")):
-        with pytest.raises(InputError, match="attention_mask (must be|is on)"):
+        with pytest.raises(InputError, match=r"attention_mask (must be|is on)"):
             model(IDS, attention_mask=mask)
 
 
