@@ -156,8 +156,8 @@ class WhisperForAudioClassification(WhisperPreTrainedModel):
         else:
             states, seen = encoder_outputs.hidden_states, encoder_outputs.attentions
         weight = self.projector.weight
-        last = as_dtype(last, weight.dtype, "encoder_outputs[0]")
         check_tensor(last, "encoder_outputs[0]", FLOATING, "B T C", weight.device)
+        last = as_dtype(last, weight.dtype, "encoder_outputs[0]")
         if last.shape[-1] != self.config.hidden_size or not last.numel():
             raise InputError(f"encoder_outputs[0] must be {self.config.hidden_size} wide, got {list(last.shape)}")
         if self.config.use_weighted_layer_sum:
