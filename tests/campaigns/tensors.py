@@ -94,7 +94,8 @@ def usual_arguments(model: PreTrainedModel) -> dict[str, Any]:
     mask[1, 4:] = 0
     ids = tokens(BATCH, LENGTH)
     for column, name in ((3, "eos_token_id"), (1, "sep_token_id"), (2, "sep_token_id")):  # which some heads look for
-        ids[:, column] = getattr(model.config, name, None) or 5
+        named = getattr(model.config, name, None)
+        ids[:, column] = named if isinstance(named, int) and 0 < named < 50 else 5
     known = {
         "input_ids": ids,
         "attention_mask": mask,
