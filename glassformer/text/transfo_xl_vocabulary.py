@@ -17,6 +17,8 @@ from .base.tokenizer_files import VocabularyFile
 PICKLE, TEXT, TORCH = "vocab.pkl", "vocab.txt", "vocab.bin"
 LARGEST_FILE = 256 * 2**20
 STACK_LIMIT, MARK_LIMIT = 20_000, 100
+STEP_LIMIT = 20_000_000  # instructions and copied items; 800,000 words take half of them
+LARGEST_NUMBER = 2**63
 TABLES = ("collections OrderedDict", "collections Counter", "builtins dict", "__builtin__ dict")
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 VALUES = frozenset(
@@ -51,8 +53,6 @@ def words_of_lines(data: bytes, path: Path) -> dict[str, int]:
 def words_of_pickle(data: bytes, path: Path) -> dict[str, int]:
     try:
         value = Interpreter().read(data)
-    except (TokenizerError, RecursionError, MemoryError):
-        raise
     except Exception as error:  # whatever damaged bytes lead to
         raise TokenizerError(f"{path} is truncated or damaged: {error}") from None
     words = value.get("idx2sym") if isinstance(value, dict) else None
@@ -77,10 +77,14 @@ class Interpreter:
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []
         self.memory: dict[int, Any] = {}
+        self.steps = 0
 
     def read(self, data: bytes) -> Any:
         for operation, argument, _ in pickletools.genops(data):
             self.follow(operation.name, argument)
+            self.steps += 1
+            if self.steps > STEP_LIMIT:
+                raise ValueError(f"it takes more than {STEP_LIMIT:,} steps to read")
             if len(self.stack) > STACK_LIMIT or len(self.below) > MARK_LIMIT:
                 raise ValueError("it is nested in a way that no vocabulary is")
         return self.stack.pop()
@@ -88,6 +92,8 @@ class Interpreter:
     def follow(self, name: str, argument: Any) -> None:
         stack = self.stack
         if name in VALUES:
+            if isinstance(argument, int) and abs(argument) > LARGEST_NUMBER:
+                raise ValueError("a number in it is larger than any that vocabularies hold")
             stack.append(argument.decode("latin-1") if isinstance(argument, bytes) else argument)
         elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
             self.memory[int(argument)] = stack[-1]
@@ -137,6 +143,8 @@ class Interpreter:
         elif name in ("GLOBAL", "STACK_GLOBAL"):
             if name == "STACK_GLOBAL":
                 function, module = stack.pop(), stack.pop()
+                if not isinstance(function, str) or not isinstance(module, str):
+                    raise ValueError("a function is named by something that is no string")
                 argument = f"{module} {function}"
             stack.append(Named(str(argument)))
         elif name in ("REDUCE", "NEWOBJ", "NEWOBJ_EX"):
@@ -155,9 +163,13 @@ class Interpreter:
         if not isinstance(called, Named) or called.name not in TABLES or not isinstance(given, tuple):
             return None
         first = given[0] if given else {}
+        if not isinstance(first, list | dict):
+            return {}
+        self.steps += len(first)
         if isinstance(first, list):  # pairs
-            first = {pair[0]: pair[1] for pair in first}
-        return dict(first) if isinstance(first, dict) else {}
+            pairs = [each for each in first if isinstance(each, list | tuple) and len(each) == 2]
+            return {key: value for key, value in pairs if isinstance(key, str | int)}
+        return dict(first)
 
     def pop_mark(self) -> list[Any]:
         items, self.stack = self.stack, self.below.pop()

@@ -17,6 +17,7 @@ import torch
 
 from glassformer.checkpoints.weights import open_weights
 from glassformer.errors import GlassformerError
+from glassformer.text.transfo_xl_vocabulary import read_words
 
 from .case import Case
 
@@ -44,6 +45,11 @@ def cases(rng: random.Random, folder: Path) -> Iterator[Case]:
         originals[name] = file.getvalue()
     marker = folder / "it ran"
     while True:
+        if rng.random() < 0.2:
+            content, description = hostile_vocabulary(rng)
+            run = partial(read_vocabulary, folder / "vocab.pkl", content)
+            yield Case(description, run, (GlassformerError,), forked=True, seconds=60, megabytes=500)
+            continue
         content, description = hostile(rng, originals, marker)
         run = partial(load, folder / "pytorch_model.bin", content, marker)
         yield Case(description, run, (GlassformerError,), forked=True, seconds=60, megabytes=500)
@@ -142,6 +148,27 @@ def members(rng: random.Random, whole: bytes) -> tuple[bytes, str]:
         content[name] = changed.get(way, data)
     compression = zipfile.ZIP_DEFLATED if way == "compressed" else zipfile.ZIP_STORED
     return as_zip(content, compression), f"zip, {name} {way}"
+
+
+def hostile_vocabulary(rng: random.Random) -> tuple[bytes, str]:
+    """A vocabulary of Transformer-XL, which is a pickle too."""
+    words = ["<eos>", "<unk>", "a", "b"]
+    kind = rng.choice(("bits", "instructions", "repeated"))
+    if kind == "instructions":
+        return b"\x80\x02" + instructions(rng, rng.randrange(1, 60)) + rng.choice(ENDS), "vocabulary, instructions"
+    if kind == "repeated":
+        pieces, count = [rng.choice(PIECES) for _ in range(rng.randrange(1, 4))], rng.choice((60, 30_000, 1_000_000))
+        begin = rng.choice((b")", b"}", b"]q\x00", b"(", b"ccollections\nOrderedDict\n}"))
+        return b"\x80\x02" + begin + b"".join(pieces) * count + rng.choice(ENDS), f"vocabulary, {pieces} x {count}"
+    whole = bytearray(pickle.dumps({"idx2sym": words, "sym2idx": dict(enumerate(words))}, rng.randrange(5)))
+    for _ in range(rng.choice((1, 2, 8))):
+        whole[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+    return bytes(whole), "vocabulary, bits"
+
+
+def read_vocabulary(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    read_words(path)
 
 
 def load(path: Path, content: bytes, marker: Path) -> None:

@@ -71,6 +71,8 @@ def tokenizers(kind: type[PreTrainedTokenizer], folder: Path) -> Iterator[PreTra
         words = "[PAD] [UNK] [CLS] [SEP] [MASK] <unk> <sep> <pad> <cls> <mask> <s> </s>".split()
         words += "low ##er new ! 北 京 under a ##a [ ] mask".split()
         made = [kind(vocab=numbered(words), model_max_length=64)] * 2
+    elif kind.__name__ == "TransfoXLTokenizer":
+        made = [kind(vocab=numbered("<eos> <unk> <formula> low lower new ! , @,@ a".split()))]
     elif kind.__name__ == "OpenAIGPTTokenizer":
         ends = [("l", "o"), ("lo", "w</w>"), ("e", "r</w>")]
         letters = [*"lowernus!", *(letter + "</w>" for letter in "lowernus!"), *map("".join, ends), "<unk>"]
@@ -96,7 +98,9 @@ def sentencepiece_folder(kind: type[PreTrainedTokenizer], folder: Path, algorith
         "DebertaV2Tokenizer": "[PAD] [CLS] [SEP] [UNK]",
         "T5Tokenizer": "<pad> </s> <unk>",
         "XLNetTokenizer": "<unk> <s> </s> <cls> <sep> <pad> <mask> <eod> <eop>",
-    }.get(kind.__name__, "<unk> <s> </s>")
+        "CamembertTokenizer": "<unk> <s> </s>",
+        "XLMRobertaTokenizer": "<unk> <s> </s>",
+    }.get(kind.__name__, "<unk> <s> </s> <pad> [CLS] [SEP] [MASK]")
     unknown = ("<unk>", "[UNK]")
     pieces = [Piece(each, 0.0, UNKNOWN if each in unknown else CONTROL) for each in special.split()]
     texts = [

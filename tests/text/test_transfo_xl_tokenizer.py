@@ -14,6 +14,7 @@ import torch
 
 import glassformer
 from glassformer import TransfoXLTokenizer
+from glassformer.text import transfo_xl_vocabulary
 from glassformer.text.transfo_xl_vocabulary import Interpreter
 
 WORDS = ["<eos>", "<unk>", "the", "cat", ",", ".", "'s", "@-@", "@,@", "5", "000", "well", "known", "It"]
@@ -98,6 +99,34 @@ def test_a_pickle_is_read_and_not_run(protocol, tmp_path):
 def test_damaged_pickles_are_refused(content, message, tmp_path):
     (tmp_path / "vocab.pkl").write_bytes(content)
     with pytest.raises(glassformer.TokenizerError, match=message):
+        TransfoXLTokenizer.from_pretrained(tmp_path)
+
+
+PAIRS = b"ccollections\nOrderedDict\n](("
+DOUBLED = b")" + b"2\x86" * 60  # a tuple of two that are one, sixty times: 2 ** 60 empty tuples, if one looks into it
+HOSTILE = {
+    "a key that is nested in itself": b"\x80\x02" + PAIRS + DOUBLED + b"K\x01tea\x85R.",
+    "a key of a million levels": b"\x80\x02" + PAIRS + b")" + b"\x85" * 200_000 + b"K\x01tea\x85R.",
+    "a name that is nested in itself": b"\x80\x04" + DOUBLED + b"\x8c\x01a\x93.",
+    "a table that is copied again and again": b"\x80\x02}q\x00("
+    + b"".join(b"X\x06\x00\x00\x00%06dK\x01" % number for number in range(9_000))
+    + b"u0"
+    + b"ccollections\nOrderedDict\nh\x00\x85R0" * 5_000
+    + b".",
+    "a number without end": b"\x80\x02\x8b\x00\x00\x10\x00" + b"\x7f" * 2**20 + b".",
+    "instructions that do nothing": b"\x80\x02" + b"}0" * 300_000 + b".",
+}
+
+
+ENDLESS = ("a table that is copied again and again", "instructions that do nothing")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_pickles_end_soon(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(transfo_xl_vocabulary, "STEP_LIMIT", 500_000)
+    (tmp_path / "vocab.pkl").write_bytes(HOSTILE[name])
+    reason = "takes more than 500,000 steps" if name in ENDLESS else "truncated or damaged|holds no list of words"
+    with pytest.raises(glassformer.TokenizerError, match=reason):
         TransfoXLTokenizer.from_pretrained(tmp_path)
 
 
