@@ -72,6 +72,8 @@ class Subject:
     def load(cls, name: str | Path) -> Subject:
         """Load a checkpoint with the head that it was trained with, or without one."""
         config, label = auto.AutoConfig.from_pretrained(name), Path(name).name or str(name)
+        if "speech-seq2seq" in ARCHITECTURES[config.model_type].classes:
+            raise InputError(f"{name} hears sound: glass see MODEL FILE and glass transcribe --page draw its attention")
         if config.is_encoder_decoder:
             task = Translation.from_pretrained(name)
             return cls(task.model, task.tokenizer, label, task)

@@ -272,6 +272,7 @@ def sort_inputs(inputs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any],
 class WhisperModel(EncoderDecoderBody, WhisperPreTrainedModel):
     """Sound and text in, contextual vectors of the text out.
 
+    >>> import torch
     >>> shape = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "max_source_positions": 10}
     >>> model = WhisperModel(WhisperConfig(**shape, vocab_size=60000))
     >>> out = model(torch.zeros(1, 80, 20), decoder_input_ids=torch.tensor([[50257, 50362]]))

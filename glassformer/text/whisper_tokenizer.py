@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, TokenizerError, shown, suggests
-from ..json_fields import JsonFields
+from ..json_fields import JsonFields, json_text
 from .base.special_tokens import AddedToken
 from .base.text_inputs import read_ids
-from .base.tokenizer_files import setting
+from .base.tokenizer_files import read_json, setting
 from .bpe.bpe import Pair
 from .bpe.bpe_files import BpeFile
 from .bpe.byte_level_tokenizer import ByteLevelTokenizer
@@ -30,6 +30,7 @@ START, PREVIOUS, NO_SPEECH = "<|startoftranscript|>", "<|startofprev|>", "<|nosp
 NO_TIMESTAMPS = "<|notimestamps|>"
 TASKS = ("translate", "transcribe")
 TIMES = 1501  # from <|0.00|> to <|30.00|>
+SPELLING = "normalizer.json"
 PRECISION = 0.02  # seconds from one to the next
 TIMESTAMP = re.compile(r"<\|(\d+\.\d+)\|>")
 
@@ -96,6 +97,7 @@ class WhisperTokenizer(ByteLevelTokenizer):
             added_tokens=added,
             **shared,
         )
+        self.english_spelling_normalizer: dict[str, str] = {}  # British spellings to American ones, of a folder
         self.language: str | None = None
         self.task: str | None = None
         self.predict_timestamps = False
@@ -183,14 +185,15 @@ class WhisperTokenizer(ByteLevelTokenizer):
         output_offsets: bool = False,
         time_precision: float = PRECISION,
         decode_with_timestamps: bool = False,
+        normalize: bool = False,
         basic_normalize: bool = False,
         remove_diacritics: bool = False,
     ) -> Any:
         """The text of some ids, without times unless `decode_with_timestamps`.
 
         Times of a second window go on from those of the first. `skip_special_tokens` leaves out a prompt too.
-        `output_offsets` gives {"text": ..., "offsets": [{"text", "timestamp": (start, end)}]}. `basic_normalize` takes
-        out what does not count as a difference between two transcriptions.
+        `output_offsets` gives {"text": ..., "offsets": [{"text", "timestamp": (start, end)}]}. `normalize` takes out of
+        English what does not count as a difference between two transcriptions, `basic_normalize` of any language.
         """
         ids = read_ids(token_ids, "token_ids")
         kept = self._without_prompt(ids) if skip_special_tokens else ids
@@ -206,7 +209,10 @@ class WhisperTokenizer(ByteLevelTokenizer):
             )
         else:
             text = plain([token for token in kept if token < self.timestamp_begin])
-            text = self.basic_normalize(text, remove_diacritics) if basic_normalize else text
+            if normalize:
+                text = self.normalize(text)
+            elif basic_normalize:
+                text = self.basic_normalize(text, remove_diacritics)
         if not output_offsets:
             return text
         return {"text": text, "offsets": self._offsets(ids, time_precision)}
@@ -233,6 +239,12 @@ class WhisperTokenizer(ByteLevelTokenizer):
             for piece in pieces
         ]
 
+    def normalize(self, text: str) -> str:
+        """English without what does not count as a difference: see whisper_english.py."""
+        from .whisper_english import normalize_english
+
+        return normalize_english(text, self.english_spelling_normalizer)
+
     @staticmethod
     def basic_normalize(text: str, remove_diacritics: bool = False) -> str:
         """Any language without what does not count as a difference: case, signs, brackets with what is in them."""
@@ -245,6 +257,19 @@ class WhisperTokenizer(ByteLevelTokenizer):
         if path.is_file() and path.suffix == SUFFIX:
             return read_tiktoken(path)
         return super()._in_folder(path)
+
+    @classmethod
+    def _from_files(cls, path: Path, settings: dict, kept: dict, name_or_path: str) -> WhisperTokenizer:
+        made = super()._from_files(path, settings, kept, name_or_path)
+        if path.is_dir() and (path / SPELLING).is_file():
+            read = read_json(path / SPELLING)
+            made.english_spelling_normalizer = {word: str(other) for word, other in read.items()}
+        return made
+
+    def _vocabulary_files(self) -> dict[str, str]:
+        files = super()._vocabulary_files()
+        spelling = self.english_spelling_normalizer
+        return {**files, **({SPELLING: json_text(spelling)} if spelling else {})}
 
     def _saved_settings(self) -> dict[str, Any]:
         own = {"language": self.language, "task": self.task, "predict_timestamps": self.predict_timestamps}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import json
+import random
 from pathlib import Path
 
 import pytest
 
 from glassformer import AutoTokenizer, InputError, TokenizerError, WhisperTokenizer
 from glassformer.text.bpe.bpe import bytes_of
+from glassformer.text.whisper_english import NUMBER_WORDS, normalize_english
 from glassformer.text.whisper_languages import LANGUAGES, language_code
 
 VOCABULARY = Path("../shared/vocab/gpt2")
@@ -94,3 +97,32 @@ def test_languages():
         small(task="write")
     with pytest.raises(InputError, match=r"plain text, and this one has '<\|en\|>'"):
         small().get_prompt_ids("a <|en|> b")
+
+
+ENGLISH = [
+    "Mr. Smith's got twenty-one dollars, uh, and 50 cents! [noise] (sic)",
+    "two hundred and five people paid three point five million dollars in nineteen eighty four",
+    "It's 1960s music, the 32nd, twenty first and one hundredth; oh, double oh seven",
+    "He won't, can't; they're gonna colour it. 5 per cent, ten percent of minus four",
+    "$2 and 7 cents, £0.05, 3,000,000 and a half; four and a half million; a thousand and one nights",
+    "I've done it, he's been there; St. John's Dr., U.S.A. 3.5 4. 5% Élan",
+]
+
+
+def test_english_is_normalised_as_in_transformers(tmp_path):
+    normalizer = pytest.importorskip("transformers.models.whisper.english_normalizer")
+    spelling = {"colour": "color", "organise": "organize"}
+    theirs = normalizer.EnglishTextNormalizer(spelling)
+    draw = random.Random(0)
+    words = [*sorted(NUMBER_WORDS), *"cats dog's 5 3.5 $4 100 2nd - a half colour".split(), "and a half", "per cent"]
+    texts = [" ".join(draw.choices(words, k=draw.randint(1, 7))) for _ in range(3000)]
+    for text in ENGLISH + texts:
+        assert normalize_english(text, spelling) == theirs(text), text
+    small().save_pretrained(tmp_path)
+    (tmp_path / "normalizer.json").write_text(json.dumps(spelling))
+    tokenizer = WhisperTokenizer.from_pretrained(tmp_path)
+    ids = tokenizer.encode("Colours: the colour, two!", add_special_tokens=False)
+    assert tokenizer.decode(ids, normalize=True).strip() == "colours the color 2"
+    tokenizer.save_pretrained(tmp_path / "again")
+    again = WhisperTokenizer.from_pretrained(tmp_path / "again")
+    assert again.english_spelling_normalizer == spelling

