@@ -312,6 +312,8 @@ class GenerationConfig(ConfigFile):
         for source in (values, inner):  # the outer config takes precedence
             for spec in dataclasses.fields(cls):
                 value = source.get(spec.name)
+                if spec.name == "decoder_start_token_id" and isinstance(value, list):
+                    value = value[0] if value else None  # one published file names the language and the task too
                 is_set = value not in (None, spec.default, OLD_DEFAULTS.get(spec.name))
                 is_present = spec.name not in TOKENS or value != -1
                 if is_set and is_present and spec.name not in settings.given:

@@ -124,7 +124,7 @@ class WhisperConfig(PretrainedConfig):
     pad_token_id: int | None = integer(50256, low=0, optional=True)
     bos_token_id: int | None = integer(50256, low=0, optional=True)
     eos_token_id: int | list[int] | None = typed(50256, (int, list))
-    decoder_start_token_id: int | None = integer(50257, low=0, optional=True)
+    decoder_start_token_id: int | list[int] | None = typed(50257, (int, list))  # of a list, the first
     suppress_tokens: list[int] | None = checked(None, check_tokens)
     begin_suppress_tokens: list[int] | None = checked(None, check_tokens)
     use_weighted_layer_sum: bool = boolean(False)  # of all layers, for classification
@@ -147,8 +147,12 @@ class WhisperConfig(PretrainedConfig):
             raise ConfigError(f"median_filter_width must be odd, got {self.median_filter_width}")
 
     def to_dict(self) -> dict[str, Any]:
-        """With the decoder's sizes written out, which other programs do not take from the encoder."""
+        """With the decoder's sizes written out, which other programs do not take from the encoder.
+
+        Published files have the number of layers under two names.
+        """
         own = {"decoder_attention_heads": self.decoder_heads, "decoder_layers": self.decoder_layer_count}
+        own["num_hidden_layers"] = self.num_hidden_layers
         return {**super().to_dict(), **own, "decoder_ffn_dim": self.decoder_width}
 
     @property

@@ -94,7 +94,7 @@ class EncoderDecoderBody(PreTrainedModel):
         config = self.config
         for known in (config.decoder_start_token_id, config.bos_token_id, config.pad_token_id):
             if known is not None:
-                return known
+                return known[0] if isinstance(known, list) else known
         raise InputError("the config names no decoder_start_token_id: what comes before the first word is not known")
 
     def shift_right(self, labels: Tensor) -> tuple[Tensor, Tensor]:
