@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,8 @@ from .addressing import CROSS, SELF
 
 if TYPE_CHECKING:
     from .subject import Subject
+
+WEIGHTS_AT_ONCE = 1 << 25  # a head of 4,096 tokens has half as many
 
 
 class Side(NamedTuple):
@@ -105,10 +108,19 @@ class Reading:
             raise InputError(f"there are layers {present[0]} to {present[-1]}, got {layer!r}")
         return self.attention[kind, layer]
 
-    def weights(self, layer: int, heads: Any = True, kind: str = SELF) -> Tensor:
-        """H T S, of the requested heads, numbered as in the unpruned model."""
-        inputs = self.attention_inputs(layer, kind)
-        return inputs.weights(self.subject.slots(layer, heads, kind))[0]
+    def weights(self, layer: int, heads: Any = True, kind: str = SELF, queries: range | None = None) -> Tensor:
+        """H T S, of the requested heads, numbered as in the unpruned model; of some `queries` alone, H t S."""
+        inputs, slots = self.attention_inputs(layer, kind), self.subject.slots(layer, heads, kind)
+        if queries is None:
+            return inputs.weights(slots)[0]
+        return inputs.weights(slots, queries)[0]
+
+    def weights_in_parts(self, layer: int, part: Part) -> Iterator[Tensor]:
+        """The weights of all heads of a layer, H T S, a few heads at a time: those of a long text take much memory."""
+        heads = self.subject.heads_of_part(part)[layer]
+        at_once = max(1, WEIGHTS_AT_ONCE // (len(part.left.ids) * len(part.right.ids)))
+        for first in range(0, len(heads), at_once):
+            yield self.weights(layer, heads[first : first + at_once], part.kind)
 
     def vectors(self, layer: int, head: int, kind: str = SELF) -> tuple[Tensor, Tensor]:
         """The queries (T D) and keys (S D) of one head."""

@@ -200,13 +200,12 @@ class LongformerSelfAttention(SelfAttention):
 
         def replaced(weights: Tensor, heads: Sequence[int], columns: range) -> Tensor:
             is_global = tokens.layout.unpack(tokens.rows)  # B T
-            found = weights
+            found = weights.clone()
             for column in columns:
                 if bool(is_global[:, column].any()):
+                    row = self.weights_of_column(x, context.layout, heads, column)[:, :, 0]  # B h S
                     here = column - columns.start
-                    row = self.weights_of_column(x, context.layout, heads, column)
-                    chosen = torch.where(is_global[:, column, None, None, None], row, found[:, :, here : here + 1])
-                    found = torch.cat((found[:, :, :here], chosen, found[:, :, here + 1 :]), 2)
+                    found[:, :, here] = torch.where(is_global[:, column, None, None], row, weights[:, :, here])
             return found
 
         return replaced

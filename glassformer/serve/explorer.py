@@ -139,7 +139,7 @@ class Explorer:
         bias = score_bias_of(reading.attention_inputs(layer, part.kind))
         slot = reading.subject.heads_of_part(part)[layer].index(head)
         added = torch.zeros(len(keys)) if bias is None else bias[slot, row].float()
-        weights = reading.weights(layer, [head], part.kind)[0, row]
+        weights = reading.weights(layer, [head], part.kind, range(row, row + 1))[0, 0]
         return as_bytes(torch.cat((queries[row].float(), keys.float().reshape(-1), added, weights.float())))
 
     # --- predictions -------------------------------------------------------------------------------------------

@@ -45,15 +45,17 @@ def tokens_of(reading: Reading) -> dict[str, Any]:
 def overview(reading: Reading) -> Overview:
     """For every kind of attention: its tokens, its layers, its heads with their measures, and their thumbnails.
 
-    One layer at a time, so that memory stays small.
+    A few heads at a time, so that memory stays small.
     """
     parts = {}
     for name, part in reading.parts.items():
         heads, pictures, layers = [], [], {}
         for layer, numbers in reading.subject.heads_of_part(part).items():
-            weights = reading.weights(layer, kind=part.kind)
-            values = measures.measure(weights, part.right.separators, within=part.kind == SELF)
-            pictures.append(measures.thumbnails(weights, THUMBNAIL))
+            some_heads = []
+            for weights in reading.weights_in_parts(layer, part):
+                some_heads.append(measures.measure(weights, part.right.separators, within=part.kind == SELF))
+                pictures.append(measures.thumbnails(weights, THUMBNAIL))
+            values = {name: torch.cat([each[name] for each in some_heads]) for name in some_heads[0]}
             layers[layer] = {"heads": numbers, "vectors": vector_facts(reading, part, layer)}
             for slot, head in enumerate(numbers):
                 each = {key: of_heads[slot].item() for key, of_heads in values.items()}

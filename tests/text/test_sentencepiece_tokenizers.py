@@ -24,6 +24,11 @@ OWN: dict[str, tuple[str, str, dict]] = {  # each kind: its file, its model type
         "albert",
         {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": ["[CLS]", "[SEP]", "[MASK]"]},
     ),
+    "BigBirdTokenizer": (
+        "spiece.model",
+        "big_bird",
+        {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3, "control_symbols": ["[CLS]", "[SEP]", "[MASK]"]},
+    ),
     "XLMRobertaTokenizer": ("sentencepiece.bpe.model", "xlm-roberta", {}),
     "CamembertTokenizer": ("sentencepiece.bpe.model", "camembert", {}),
     "DebertaV2Tokenizer": ("spm.model", "deberta-v2", {**BERT, "eos_piece": "[SEP]", "unk_piece": "[UNK]"}),

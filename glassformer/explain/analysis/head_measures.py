@@ -114,4 +114,8 @@ def mix_with_residual(reading: Reading, layer: int, part: Part, flow: Tensor) ->
 
 def mean_of_heads(reading: Reading, layer: int, part: Part) -> Tensor:
     """T S"""
-    return reading.weights(layer, kind=part.kind).float().mean(0)
+    total, heads = None, 0
+    for weights in reading.weights_in_parts(layer, part):
+        part_sum, heads = weights.float().sum(0), heads + len(weights)
+        total = part_sum if total is None else total + part_sum
+    return total / heads
