@@ -164,7 +164,8 @@ def trimmed(text: str, span: tuple[int, int]) -> tuple[int, int]:
 @pytest.mark.parametrize("old", [True, False], ids=["4.30.2", "5"])
 def test_folders_go_there_and_back(folders, tmp_path, old):
     own = [each for each in requests_for(folders) if "split_by_punct" not in each["init"]]
-    own = [each for each in own if old or each["class"] != "DebertaV2Tokenizer"]
+    # Those of transformers 5 leave out the rules by which the model normalises texts.
+    own = [each for each in own if old or each["class"] not in ("DebertaV2Tokenizer", "BigBirdTokenizer")]
     own = [each for each in own if old or each["class"] != "XLNetTokenizer" or not each["init"]]
     requests = []
     for number, request in enumerate(own):
