@@ -81,7 +81,7 @@ def normalize_english(text: str, spelling: Mapping[str, str] | None = None) -> s
     """English in a form in which two transcriptions can be compared; `spelling` maps words to those used instead.
 
     >>> normalize_english("Mr. Smith's got twenty-one dollars, uh, and 50 cents!")
-    'mister smith has got $21.50 '
+    'mister smith has got $21.50'
     """
     text = text.lower()
     for pattern in (*BRACKETS, FILLERS):
