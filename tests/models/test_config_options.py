@@ -16,7 +16,9 @@ from glassformer.nn.activation import ACTIVATIONS, name_of_function
 from .architectures import ARCHITECTURES, tiny_bert
 
 IDS = torch.tensor([[2, 7, 9, 3]])
-TAKES_FUNCTIONS = [each for each in ARCHITECTURES if each.model_type not in ("openai-gpt", "transformer-lm")]
+TAKES_FUNCTIONS = [
+    each for each in ARCHITECTURES if each.model_type not in ("openai-gpt", "transformer-lm", "transfo-xl")
+]
 
 
 def half(x: torch.Tensor) -> torch.Tensor:
