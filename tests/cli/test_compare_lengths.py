@@ -88,3 +88,8 @@ def test_wrong_arguments_are_reported(tmp_path, capsys, monkeypatch):
     ):
         assert main(["compare-lengths", *arguments]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_no_change_is_lost_in_long_texts():
+    assert longest_path("dilated", 5000) == 13
+    assert longest_path("convolutional", 2000) == 1999

@@ -36,9 +36,10 @@ class Convolutional(nn.Module):
         super().__init__()
         padding = KERNEL // 2 * dilation
         self.convolution = nn.Conv1d(width, width, KERNEL, padding=padding, dilation=dilation)
+        self.activation = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.convolution(x.transpose(1, 2)).relu().transpose(1, 2)
+        return self.activation(self.convolution(x.transpose(1, 2))).transpose(1, 2)
 
 
 class PatternAttention(SelfAttention):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from .length_layers import KINDS, Recurrent
 
+NEAR = 32  # words on each side of the last one that changed, among which a convolution is followed
 NARROW = 8  # the width of layers whose costs do not matter
 RANDOM_WORDS = 3  # besides the first, the middle and the last one
 
@@ -26,20 +27,39 @@ def longest_path(kind: str, length: int) -> int:
         torch.manual_seed(0)
         if kind == "recurrent":
             return recurrent_path(length)
+        if kind == "convolutional":
+            return convolutional_path(length)
         starts = {0, length // 2, length - 1, *torch.randint(length, (RANDOM_WORDS,), generator=generator).tolist()}
-        if kind in ("convolutional", "dilated"):  # the same everywhere: the ends are farthest apart
+        if kind in ("dilated", "attention", "performer"):  # alike for all words; else the ends are farthest apart
             starts = {0}
         known = torch.zeros(len(starts), length, dtype=torch.bool)
         known[range(len(starts)), sorted(starts)] = True
-        shared = None if KINDS[kind].make_stacked else KINDS[kind].make(NARROW).double().eval()
+        shared = None if KINDS[kind].make_stacked else narrow(KINDS[kind].make(NARROW))
         steps = 0
         while not bool(known.all()):
-            layer = shared or KINDS[kind].make_stacked(NARROW, steps).double().eval()
+            layer = shared or narrow(KINDS[kind].make_stacked(NARROW, steps))
             spread = changed_by(layer, known)
             if torch.equal(spread | known, known):
                 raise RuntimeError(f"a {kind} layer spreads nothing any more")  # impossible
             known, steps = spread | known, steps + 1
         return steps
+
+
+def narrow(layer: nn.Module) -> nn.Module:
+    """A layer in which every change can be seen: a ReLU would hide some of them."""
+    if hasattr(layer, "activation"):
+        layer.activation = nn.LeakyReLU(0.5)
+    return layer.double().eval()
+
+
+def convolutional_path(length: int) -> int:
+    """How many layers it takes from the first word to the last; what is far from both sides of a change stays."""
+    layer, last, steps = narrow(KINDS["convolutional"].make(NARROW)), 0, 0
+    while last < length - 1:
+        low, high = max(0, last - NEAR), min(length, last + 1 + NEAR)
+        known = (torch.arange(low, high) <= last)[None]
+        last, steps = low + int(changed_by(layer, known)[0].nonzero().max()), steps + 1
+    return steps
 
 
 def changed_by(layer: nn.Module, known: Tensor) -> Tensor:
