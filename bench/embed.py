@@ -4,8 +4,8 @@
 
 All get the same texts and the same checkpoint, all-MiniLM-L6-v2. The texts are sampled from a list of words, their
 lengths log-normal with a mean of so many `--words`: a name or a query has about 4, a short sentence 8, a news sentence
-12 and more. The third run is ours with --dtype bfloat16, which is no default: it has three digits, and about twice the
-speed of products on processors that have it. Each run is a process of its own, from its start to the written file of
+12 and more. The last runs are ours with --dtype bfloat16 and int8, which are no defaults: they have three digits and
+two, and two and four times the speed of products on processors that have them. Each run is a process of its own, from its start to the written file of
 vectors; the order alternates, and a ratio is the median of the ratios inside each round.
 """
 
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-ENGINES = ("glassformer", "sentence-transformers", "glassformer bfloat16")
+ENGINES = ("glassformer", "sentence-transformers", "glassformer bfloat16", "glassformer int8")
 SPREAD = 0.6  # of the logarithm of lengths, as in real texts
 WORDS = """the of and to in a is that for it as was with be by on not he his but at are this have from or had an they
 which one you were all her she there would their we him been has when who will no more if out so up said what its about
@@ -57,7 +57,8 @@ def write_texts(path: Path, count: int, words: float, seed: int = 0) -> None:
 def command(engine: str, folder: str, texts: Path, output: Path) -> list[str]:
     if engine.startswith("glassformer"):
         verb = ["-m", "glassformer.cli.main", "embed", folder, "--input", str(texts), "--output", str(output)]
-        return [sys.executable, *verb, *(["--dtype", "bfloat16"] if engine.endswith("bfloat16") else [])]
+        dtype = engine.removeprefix("glassformer").strip() or "float32"
+        return [sys.executable, *verb, "--dtype", dtype]
     return [sys.executable, "-c", SENTENCE_TRANSFORMERS, folder, str(texts), str(output)]
 
 
