@@ -5,8 +5,9 @@
 All get the same texts and the same checkpoint, all-MiniLM-L6-v2. The texts are sampled from a list of words, their
 lengths log-normal with a mean of so many `--words`: a name or a query has about 4, a short sentence 8, a news sentence
 12 and more. The last runs are ours with --dtype bfloat16 and int8, which are no defaults: they have three digits and
-two, and two and four times the speed of products on processors that have them. Each run is a process of its own, from its start to the written file of
-vectors; the order alternates, and a ratio is the median of the ratios inside each round.
+two, and two and four times the speed of products on processors that have them. Each run is a process of its own, from
+its start to the written file of vectors; the order alternates, and a ratio is the median of the ratios inside each
+round.
 """
 
 from __future__ import annotations
