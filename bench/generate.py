@@ -1,12 +1,13 @@
-"""The speed of generation with GPT-2, compared with transformers and ctranslate2.
+"""The speed of generation with GPT-2 and T5, compared with transformers and, for GPT-2, ctranslate2.
 
     python bench/generate.py [--rounds 3] [--engines ...] [--cases ...] [--before CHECKOUT] [--json FILE]
 
 A GPT-2 of the smallest published size (124M) with random weights, greedy unless beams are named, 2 threads. A prompt
 has 32 tokens and gets 64 new ones; "ragged" are eight prompts of 8 to 256 tokens in one batch; "64 new" to "1024 new"
-show how the cost grows. Rounds alternate between engines, each in a process of its own; a figure is the median over
-rounds and a ratio the median of the ratios inside each round. The time to the first token and the memory of a sequence
-are measured in fresh processes.
+show how the cost grows. The cases "T5 ..." have a T5 of the smallest published size (60M), which writes 64 tokens for
+sources of 64, or of the lengths that are named. Rounds alternate between engines, each in a process of its own; a
+figure is the median over rounds and a ratio the median of the ratios inside each round. The time to the first token and
+the memory of a sequence are measured in fresh processes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from encoder_engines import processor_features
 from workers import BEFORE, Worker
 
 THREADS = 2
-VOCABULARY = 50257
+VOCABULARIES = {"gpt2": 50257, "t5": 32128}
 
 
 class Workload(NamedTuple):
@@ -37,6 +38,7 @@ class Workload(NamedTuple):
     lengths: list[int]  # of the prompts
     new: int
     beams: int = 1
+    model: str = "gpt2"
 
 
 CASES = {
@@ -44,6 +46,13 @@ CASES = {
     "batch 8": Workload([32] * 8, 64),
     "beam 4": Workload([32], 64, beams=4),
     "ragged": Workload([8, 16, 32, 48, 64, 96, 160, 256], 64),
+}
+T5_CASES = {
+    "T5 batch 1": Workload([64], 64, model="t5"),
+    "T5 batch 8": Workload([64] * 8, 64, model="t5"),
+    "T5 beam 4": Workload([64], 64, beams=4, model="t5"),
+    "T5 ragged": Workload([8, 16, 32, 48, 64, 96, 160, 256], 64, model="t5"),
+    "T5 source of 512": Workload([512], 64, model="t5"),
 }
 GROWTH = {
     "64 new": Workload([32], 64),
@@ -54,17 +63,19 @@ GROWTH = {
 
 def random_prompts(work: Workload, seed: int = 0) -> list[list[int]]:
     random = np.random.default_rng(seed)
-    return [random.integers(1, VOCABULARY - 1, length).tolist() for length in work.lengths]
+    words = VOCABULARIES[work.model]
+    return [random.integers(1, words - 1, length).tolist() for length in work.lengths]
 
 
-def save_model(folder: Path) -> None:
+def save_models(folder: Path) -> None:
     import torch
 
-    from glassformer import GPT2Config, GPT2LMHeadModel
+    from glassformer import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
     torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(bos_token_id=VOCABULARY - 1, eos_token_id=None))
-    model.save_pretrained(folder)
+    gpt2 = GPT2Config(bos_token_id=VOCABULARIES["gpt2"] - 1, eos_token_id=None)
+    GPT2LMHeadModel(gpt2).save_pretrained(folder / "gpt2")
+    T5ForConditionalGeneration(T5Config(eos_token_id=None)).save_pretrained(folder / "t5")
 
 
 def measure(workers: dict[str, Worker], work: Workload, rounds: int) -> dict[str, dict[str, float]]:
@@ -98,6 +109,33 @@ def measure(workers: dict[str, Worker], work: Workload, rounds: int) -> dict[str
         }
         for name in names
     }
+
+
+def measure_model(
+    names: list[str], folder: Path, cases: dict[str, Workload], rounds: int, before: Path | None
+) -> dict[str, dict[str, dict[str, float]]]:
+    """The figures of each case of one model, whose engines are loaded for all of them."""
+    results = {}
+    workers = {
+        name: Worker(
+            generation_engines.load,
+            name,
+            folder,
+            THREADS,
+            threads=THREADS,
+            checkout=before if name == BEFORE else None,
+        )
+        for name in names
+    }
+    for worker in workers.values():
+        worker(random_prompts(next(iter(cases.values()))), 8, 1)
+    for case, work in cases.items():
+        able = {name: each for name, each in workers.items() if work.beams == 1 or "llama.cpp" not in name}
+        results[case] = measure(able, work, 1 if work.new > 64 else rounds)
+        show(case, results[case])
+    for worker in workers.values():
+        worker.close()
+    return results
 
 
 def probe(name: str, folder: Path, before: Path | None) -> dict[str, float]:
@@ -172,8 +210,10 @@ def main() -> None:
         default=list(generation_engines.NAMES),
         choices=(*generation_engines.NAMES, *generation_engines.FEWER_BITS),
     )
-    parser.add_argument("--folder-of-models", type=Path, help="where to keep the model and what engines make of it")
-    parser.add_argument("--cases", nargs="+", default=[*CASES, *GROWTH], choices=[*CASES, *GROWTH, "none"])
+    parser.add_argument("--folder-of-models", type=Path, help="where to keep the models and what engines make of them")
+    parser.add_argument(
+        "--cases", nargs="+", default=[*CASES, *T5_CASES, *GROWTH], choices=[*CASES, *T5_CASES, *GROWTH, "none"]
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--before", type=Path, help="a checkout of an earlier commit, measured as one more engine")
     parser.add_argument("--no-probe", action="store_true", help="leave out first token and memory")
@@ -191,36 +231,20 @@ def main() -> None:
     print(f"{THREADS} threads, {processor_features()}")
     if arguments.before:
         names.insert(1, BEFORE)
-    results = {}
+    results: dict[str, dict[str, dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = arguments.folder_of_models or Path(name)
-        if not (folder / "config.json").exists():
-            save_model(folder)
-        if any(name.startswith("ctranslate2") for name in names) and not (folder / "ctranslate2").exists():
-            generation_engines.convert_to_ctranslate2(folder, folder / "ctranslate2")
-        workers = {
-            name: Worker(
-                generation_engines.load,
-                name,
-                folder,
-                THREADS,
-                threads=THREADS,
-                checkout=arguments.before if name == BEFORE else None,
-            )
-            for name in names
-        }
-        for worker in workers.values():
-            worker(random_prompts(CASES["batch 1"]), 8, 1)
-        for case, work in {**CASES, **GROWTH}.items():
-            if case in arguments.cases:
-                rounds = 1 if work.new > 64 else arguments.rounds
-                able = {name: each for name, each in workers.items() if work.beams == 1 or "llama.cpp" not in name}
-                results[case] = measure(able, work, rounds)
-                show(case, results[case])
-        for worker in workers.values():
-            worker.close()
+        if not (folder / "gpt2/config.json").exists() or not (folder / "t5/config.json").exists():
+            save_models(folder)
+        if any(name.startswith("ctranslate2") for name in names) and not (folder / "gpt2/ctranslate2").exists():
+            generation_engines.convert_to_ctranslate2(folder / "gpt2", folder / "gpt2/ctranslate2")
+        for model, cases in {"gpt2": {**CASES, **GROWTH}, "t5": T5_CASES}.items():
+            chosen = {case: work for case, work in cases.items() if case in arguments.cases}
+            engines = [name for name in names if model == "gpt2" or name.split()[0] in generation_engines.READ_T5]
+            if chosen:
+                results |= measure_model(engines, folder / model, chosen, arguments.rounds, arguments.before)
         if not arguments.no_probe:
-            results["first token and memory"] = {name: probe(name, folder, arguments.before) for name in names}
+            results["first token and memory"] = {name: probe(name, folder / "gpt2", arguments.before) for name in names}
             show("first token and memory", results["first token and memory"])
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(results, indent=2) + "\n")

@@ -14,6 +14,7 @@ Generate = Callable[[list[list[int]], int, int], list[list[int]]]
 NAMES = ("glassformer", "transformers", "ctranslate2", "glassformer int8", "ctranslate2 int8")
 PEERS = ("transformers", "ctranslate2", "ctranslate2 int8", "llama.cpp Q8_0", "llama.cpp Q4_0")
 FEWER_BITS = ("glassformer bfloat16", "glassformer int4", "llama.cpp", "llama.cpp Q8_0", "llama.cpp Q4_0")
+READ_T5 = ("glassformer", BEFORE, "transformers")  # the others are given no T5 here
 
 
 def load(name: str, folder: Path, threads: int) -> Generate:
@@ -31,18 +32,22 @@ def load(name: str, folder: Path, threads: int) -> Generate:
 def load_glassformer(folder: Path, threads: int, precision: str) -> Generate:
     import torch
 
-    from glassformer import GPT2LMHeadModel
+    from glassformer import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     torch.set_num_threads(threads)
-    return with_torch(GPT2LMHeadModel.from_pretrained(folder, dtype=precision))
+    is_pair = AutoConfig.from_pretrained(folder).is_encoder_decoder
+    kind = AutoModelForSeq2SeqLM if is_pair else AutoModelForCausalLM
+    return with_torch(kind.from_pretrained(folder, dtype=precision))
 
 
 def load_transformers(folder: Path, threads: int, precision: str) -> Generate:
     import torch
-    from transformers import GPT2LMHeadModel
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     torch.set_num_threads(threads)
-    model = GPT2LMHeadModel.from_pretrained(folder, attn_implementation="sdpa").eval()
+    is_pair = AutoConfig.from_pretrained(folder).is_encoder_decoder
+    kind = AutoModelForSeq2SeqLM if is_pair else AutoModelForCausalLM
+    model = kind.from_pretrained(folder, attn_implementation="sdpa").eval()
     model.generation_config.eos_token_id = None
     return with_torch(model)
 
@@ -57,7 +62,7 @@ def with_torch(model) -> Generate:
         out = model.generate(
             input_ids=ids, attention_mask=mask, max_new_tokens=count, num_beams=beams, do_sample=False, pad_token_id=0
         )
-        return out[:, longest:].tolist()
+        return out[:, 1 if model.config.is_encoder_decoder else longest :].tolist()  # behind the start, or the prompt
 
     return generate
 

@@ -227,15 +227,19 @@ class T5Stack(LayerStack):
 
     def distance_bias(self, context: Context) -> Tensor:
         """What every head adds to the score of a key at some distance: 1 H T S, or B H T S."""
-        layout, table = context.layout, self.relative_attention_bias
-        distances = layout.distances(layout.length, context.past + layout.length, table.weight.device)  # B T S
-        buckets = distance_buckets(
-            distances,
-            self.config.relative_attention_num_buckets,
-            self.config.relative_attention_max_distance,
-            both_ways=not self.is_decoder,
-        )
-        return table(buckets).permute(0, 3, 1, 2)
+        layout = context.layout
+        if layout.distance is not None:
+            return self.values_of(layout.distance).permute(0, 3, 1, 2)
+        keys = context.past + layout.length  # the queries are the last of them: one value for each diagonal of T S
+        distances = keys - 1 - torch.arange(keys + layout.length - 1, device=self.relative_attention_bias.weight.device)
+        return self.values_of(distances).t().unfold(-1, keys, 1).flip(1)[None]
+
+    def values_of(self, distances: Tensor) -> Tensor:
+        """What every head adds at some distances: ... -> ... H."""
+        config, both_ways = self.config, not self.is_decoder
+        longest = config.relative_attention_max_distance
+        buckets = distance_buckets(distances, config.relative_attention_num_buckets, longest, both_ways)
+        return self.relative_attention_bias(buckets)
 
     def finish(self, x: Tensor) -> Tensor:
         return self.dropout(self.LayerNorm(x))

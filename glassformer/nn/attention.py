@@ -266,7 +266,7 @@ class SelfAttention(ContextModule):
             return cache.keys, cache.values
         k, v = self.split_heads(self.key(rows)), self.split_heads(self.value(rows))  # M H D
         if cache is not None:
-            cache.keys, cache.values = source.heads(k), source.heads(v)
+            cache.keys, cache.values = source.heads(k).contiguous(), source.heads(v).contiguous()
         return k, v
 
     def relative_score_bias(self, layout: Layout) -> ScoreBias:
