@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..checkpoints.pretrained_config import PretrainedConfig
 from ..errors import InputError
 from ..generate.prompts import encode_prompt
 from ..models import auto
@@ -28,6 +29,7 @@ from ..tasks.classification import function_for
 from ..tasks.generation.text_to_text import TextToText
 from ..tasks.generation.translation import Translation
 from ..tasks.next_sentence import LABELS as NEXT_OR_NOT
+from ..tasks.task_registry import task_class, task_of
 from ..text.auto_tokenizer import AutoTokenizer
 from ..text.tokenizer import PreTrainedTokenizer
 from .addressing import CROSS, attention_of, heads_of, slots_of
@@ -37,6 +39,17 @@ from .reading import Part, Reading, Side, readable_tokens, side_of
 log = logging.getLogger("glassformer")
 
 MAX_TARGET = 64  # tokens that an encoder-decoder generates when no target is given
+
+
+# Heads that an encoder-decoder's checkpoint may have on its encoder, without a decoder.
+ENCODERS_ALONE = ("encoder", "token-classification")
+
+
+def task_of_pair(config: PretrainedConfig) -> type[TextToText]:
+    """How an encoder-decoder reads a source and a target."""
+    writer = ARCHITECTURES[config.model_type].classes.get("seq2seq-lm", "").rpartition(".")[2]
+    kind = task_class(task_of(writer, "the model")) if writer else Translation
+    return kind if issubclass(kind, TextToText) else Translation
 
 
 class RecordedWeights(NamedTuple):
@@ -59,7 +72,8 @@ class Subject:
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizer, name: str = "", task: TextToText | None = None
     ) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
-        self.task = Translation(model, tokenizer) if task is None and model.config.is_encoder_decoder else task
+        is_pair = model.config.is_encoder_decoder and hasattr(model.base_model, "decoder")
+        self.task = task_of_pair(model.config)(model, tokenizer) if task is None and is_pair else task
         self.target_tokenizer = tokenizer if self.task is None else self.task.target_tokenizer
         self.name = name or model.config.name_or_path or type(model).__name__
         if self.is_recurrent and model.decoder.attention is None:
@@ -74,10 +88,10 @@ class Subject:
         config, label = auto.AutoConfig.from_pretrained(name), Path(name).name or str(name)
         if "speech-seq2seq" in ARCHITECTURES[config.model_type].classes:
             raise InputError(f"{name} hears sound: glass see MODEL FILE and glass transcribe --page draw its attention")
-        if config.is_encoder_decoder:
-            task = Translation.from_pretrained(name)
-            return cls(task.model, task.tokenizer, label, task)
         saved = (config.architectures or [""])[0]
+        if config.is_encoder_decoder and head_of(saved) not in ENCODERS_ALONE:
+            task = task_of_pair(config).from_pretrained(name)
+            return cls(task.model, task.tokenizer, label, task)
         is_registered = architecture_with(saved) is ARCHITECTURES.get(config.model_type)
         head = (head_of(saved) if is_registered else None) or BODY
         loader = auto.AUTO_CLASSES.get(head) or import_class(f"{model_paths()[saved]}.{saved}")
@@ -238,7 +252,8 @@ class Subject:
 
     def generate_target(self, source: Side, max_new_tokens: int, **settings: Any) -> list[int]:
         """What an encoder-decoder generates for a source, without the token that it starts with."""
-        settings["max_new_tokens"] = min(max_new_tokens, self.model.decoding_body.max_length - 1)
+        limit = self.model.decoding_body.max_length
+        settings["max_new_tokens"] = max_new_tokens if limit is None else min(max_new_tokens, limit - 1)
         ids = self.generate(source.ids, settings)
         return ids[1:] if ids[:1] == [self.model.start_token()] else ids
 

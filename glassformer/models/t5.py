@@ -382,6 +382,7 @@ class T5EncoderModel(T5PreTrainedModel):
     """The encoder alone: tokens in, contextual vectors out."""
 
     is_body = True
+    is_decoder = False
     keymap = ENCODER_WEIGHTS
 
     def __init__(self, config: T5Config):
@@ -393,8 +394,13 @@ class T5EncoderModel(T5PreTrainedModel):
     def embeddings(self) -> nn.Module:
         return self.encoder.embeddings
 
-    def encode(self, **inputs: Any) -> Any:
-        return self.encoder.encode(**inputs)
+    @property
+    def decoding_body(self) -> T5Encoder:
+        """The only body it has."""
+        return self.encoder
+
+    def encode(self, *inputs: Any, **named: Any) -> Any:
+        return self.encoder.encode(*inputs, **named)
 
     @takes("input_ids", "attention_mask", "head_mask", "inputs_embeds", *OUTPUTS)
     def forward(self, inputs: dict[str, Any], return_dict: bool | None = None) -> ModelOutput | tuple:

@@ -195,6 +195,10 @@ class T5ForTokenClassification(T5PreTrainedModel, ForTokenClassification):
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
+    @property
+    def decoding_body(self) -> T5Encoder:
+        return self.transformer.encoder
+
 
 class T5ForQuestionAnswering(EncoderDecoderBody, T5PreTrainedModel):
     """Where in the text does the answer begin and end? Encoder and decoder read it."""

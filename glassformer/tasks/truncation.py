@@ -110,7 +110,7 @@ class TextEncodingMixin:
 
 def max_positions(model: PreTrainedModel) -> int | None:
     """The number of tokens that a model, or its encoder, reads at once; None if it has no limit."""
-    body = model.encoder if model.config.is_encoder_decoder else model.base_model
+    body = model.base_model.encoder if model.config.is_encoder_decoder else model.base_model
     return body.max_length
 
 
