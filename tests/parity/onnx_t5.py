@@ -65,7 +65,7 @@ def extract(source: Path, folder: Path) -> None:
     }
     (folder / "config.json").write_text(json.dumps({**CONFIG, **shape}))
     save_file(
-        {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in weights.items()},
+        {name: torch.from_numpy(np.array(value, order="C")) for name, value in weights.items()},
         folder / "model.safetensors",
         {"format": "pt"},
     )
