@@ -166,7 +166,9 @@ class LongformerSelfAttention(SelfAttention):
     def has_plain_projections(self) -> bool:
         """Whether keys and values of global tokens are linear in the input, and nobody waits to see them."""
         parts = (self.key_global, self.value_global)
-        return all(type(part) is Linear and not part._forward_hooks and not part._forward_pre_hooks for part in parts)
+        if not all(type(part) is Linear and not part.is_reduced for part in parts):
+            return False
+        return not any(part._forward_hooks or part._forward_pre_hooks for part in parts)
 
     def attend_from_many(self, queries: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         """B G H D, B n C -> B G H D"""
