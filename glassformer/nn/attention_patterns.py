@@ -110,6 +110,9 @@ class NeighbourBlocks:
     def sees_all(self, length: int) -> bool:
         return length <= 2 * self.size
 
+    def drops_weights(self, length: int) -> bool:
+        return True
+
     def of_heads(self, heads: Sequence[int]) -> NeighbourBlocks:
         return self
 
