@@ -46,7 +46,7 @@ _HOMES = {  # the classes of the registry come on top
     "audio.whisper_processor": "WhisperProcessor AutoFeatureExtractor AutoProcessor",
     "text.training.vocabulary_training": "train_vocabulary",
     "text.training.new_tokenizer": "train_tokenizer",
-    "images.image_processor": "ViTImageProcessor ViTImageProcessorFast",
+    "images.image_processor": "ViTImageProcessor ViTImageProcessorFast ViTFeatureExtractor",
     "images.auto_image_processor": "AutoImageProcessor",
     "nn.quantize": "quantize",
     "nn.activation": "ACT2FN",

@@ -52,6 +52,7 @@ from .generate.streaming import TextIteratorStreamer as TextIteratorStreamer
 from .generate.streaming import TextStreamer as TextStreamer
 from .generate.streaming import stream_text as stream_text
 from .images.auto_image_processor import AutoImageProcessor as AutoImageProcessor
+from .images.image_processor import ViTFeatureExtractor as ViTFeatureExtractor
 from .images.image_processor import ViTImageProcessor as ViTImageProcessor
 from .images.image_processor import ViTImageProcessorFast as ViTImageProcessorFast
 from .models.albert import AlbertConfig as AlbertConfig

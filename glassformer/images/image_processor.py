@@ -288,6 +288,9 @@ class ViTImageProcessor:
         return f"{type(self).__name__}({', '.join(other)})"
 
 
+ViTFeatureExtractor = ViTImageProcessor  # its name until 2022
+
+
 class ViTImageProcessorFast(ViTImageProcessor):
     """The same with torch's kernels, as transformers has it beside torchvision: a few pixels differ by one in 255."""
 
