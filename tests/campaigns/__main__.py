@@ -128,7 +128,7 @@ def in_child(case: Case) -> str:
             status = 0
         os._exit(status)
     os.close(writer)
-    text, in_time = read_until(reader, time.monotonic() + case.seconds)
+    text, in_time = read_for(reader, case.seconds)
     os.close(reader)
     if not in_time:
         os.kill(child, signal.SIGKILL)
@@ -140,15 +140,17 @@ def in_child(case: Case) -> str:
     return text if os.WEXITSTATUS(status) == 0 else f"the process exited with {os.WEXITSTATUS(status)}"
 
 
-def read_until(reader: int, deadline: float) -> tuple[str, bool]:
-    """All that a process writes, and whether it was done by the deadline."""
+def read_for(reader: int, seconds: float) -> tuple[str, bool]:
+    """All that a process writes, and whether it was done in time; while this process is held no time passes."""
     parts = []
-    while (left := deadline - time.monotonic()) > 0:
-        if select.select([reader], [], [], left)[0]:
+    while seconds > 0:
+        begin = time.monotonic()
+        if select.select([reader], [], [], min(seconds, 1))[0]:
             part = os.read(reader, 65536)
             if not part:
                 return b"".join(parts).decode("utf-8", "replace"), True
             parts.append(part)
+        seconds -= min(time.monotonic() - begin, 2)
     return "", False
 
 

@@ -136,7 +136,7 @@ def main() -> None:
     where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(dir=where))
     parse = targets(folder)[name]
-    corpus = next((Path(each) for each in sys.argv[2:] if not each.startswith("-")), None)
+    corpus = next((Path(each) for each in sys.argv[2:] if Path(each).is_dir()), None)
     if corpus is not None:
         for number, seed in enumerate(SEEDS[name]):
             (corpus / f"seed-{number}").write_bytes(seed)
