@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..nn.activation import make_activation
 from ..nn.dropout import Dropout
 from ..nn.loss import span_loss
+from ..nn.tensor_inputs import check_tensor
 from .base.generation_mixin import GenerationMixin
 from .base.heads import (
     CausalLMHeadModel,
@@ -187,6 +188,7 @@ class BigBirdForQuestionAnswering(BigBirdPreTrainedModel, HeadModel):
             if ids is None or self.config.sep_token_id is None:
                 return None
             lengths = (ids == self.config.sep_token_id).int().argmax(-1, keepdim=True) + 1
+        check_tensor(lengths, "question_lengths", device=given.device)
         if tuple(lengths.shape) != (len(given), 1):
             raise InputError(f"question_lengths must have the shape {[len(given), 1]}, got {list(lengths.shape)}")
         return torch.arange(given.shape[1], device=given.device) < lengths

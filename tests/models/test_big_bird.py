@@ -136,6 +136,8 @@ def test_no_answer_begins_in_the_question(tmp_path):
     assert ours.start_logits[0, 0] > -1e5
     with pytest.raises(glassformer.InputError, match="question_lengths must have the shape"):
         model(ids, question_lengths=torch.tensor([5, 7]))
+    with pytest.raises(glassformer.InputError, match="question_lengths must be a tensor, got list"):
+        model(ids, question_lengths=[])
 
 
 def test_configs_that_make_no_sense_are_refused():

@@ -64,6 +64,30 @@ with torch.no_grad():
     assert shown.stdout.count("create:cache_hit,cpu,inner_product") == found_again
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc counts what is in use")
+def test_lengths_seen_once_are_forgotten():
+    """What is in use does not grow with the number of different lengths, as in a service that runs for days."""
+    script = """
+import ctypes, torch
+from glassformer.nn.linear import Linear
+layer = Linear(256, 1024)
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "abcdefghij"]
+libc = ctypes.CDLL(None)
+libc.mallinfo2.restype = Info
+def use(lengths):
+    with torch.no_grad():
+        for rows in lengths:
+            layer(torch.zeros(rows, 256))
+    return libc.mallinfo2().h
+first = use(range(5, 105))
+print(use(range(105, 405)) - first)
+"""
+    environment = {name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name}
+    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 8 << 20  # with every kernel kept it grows by 100 MB
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the threshold is glibc's")
 def test_memory_of_a_step_is_kept_for_the_next():
     script = (
