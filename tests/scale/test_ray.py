@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import glassformer
 from glassformer.cli.main import main
 
 from ..cli.test_predict import make
@@ -81,6 +83,46 @@ def test_killed_workers_and_drivers_lose_nothing(tmp_path):
     table = pq.read_table(out)
     assert sorted(table["id"].to_pylist()) == list(range(ROWS))
     assert not list(out.glob("*tmp*"))
+
+
+SERVE = """
+import json, sys, urllib.request
+import ray
+from ray import serve
+from glassformer.scale.ray_serve import application
+
+ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+serve.start(http_options={"port": int(sys.argv[2])})
+serve.run(application(f"tiny={sys.argv[1]}", num_replicas=1, ray_actor_options={"num_cpus": 1}))
+
+def post(path, body):
+    address = f"http://127.0.0.1:{sys.argv[2]}/{path}"
+    request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        return json.load(urllib.request.urlopen(request, timeout=60))
+    except urllib.error.HTTPError as error:
+        return error.code
+
+print(json.dumps([post("predict", {"inputs": "so good"}), post("predict", {"inputs": [[3]]})]), flush=True)
+"""
+
+
+def test_the_service_runs_on_ray_serve(tmp_path):
+    pytest.importorskip("fastapi", reason="ray[serve] is not installed")
+    model = make(tmp_path / "model", "SequenceClassification")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    settings = {**os.environ, "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "90", "RAY_TMPDIR": "/tmp/ray"}
+    command = [sys.executable, "-c", SERVE, str(model), str(port)]
+    done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=240)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("[[")]
+    assert lines, done.stderr[-2000:]
+    (found,), status = json.loads(lines[0])
+    expected = glassformer.pipeline("text-classification", model=model, top_k=None)("so good")
+    assert {each["label"] for each in found} == {each["label"] for each in expected}
+    assert found[0]["score"] == pytest.approx(max(each["score"] for each in expected), abs=1e-5)
+    assert status == 422
 
 
 def test_what_does_not_go_with_ray_is_refused(tmp_path, capsys):
