@@ -30,6 +30,8 @@ FOLDERS = {  # from top to bottom, as data flows: what goes in and comes out, an
     "train": ("losses → weights", "step, optimizer, schedule, trainer, resume"),
     "explain": ("model → views", "capture, patches, analyses, pages"),
     "serve": ("views → browser", "explorer: local server and page"),
+    "scale": ("files → parts", "a predictor for engines of many machines"),
+    "export": ("weights → other files", "ONNX and GGUF"),
     "cli": ("shell → all of it", "one file per verb"),
 }
 

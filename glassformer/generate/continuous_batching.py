@@ -51,8 +51,10 @@ class RowAttentionCache(AttentionCache):
 
     def copy_from(self, other: AttentionCache, source: int, row: int, length: int) -> None:
         if self.keys is None:
-            shape = (self.cache.rows, other.keys.shape[1], self.cache.capacity, other.keys.shape[3])
-            self.keys, self.values = other.keys.new_zeros(shape), other.values.new_zeros(shape)
+            self.keys, self.values = (
+                each.new_zeros(self.cache.rows, each.shape[1], self.cache.capacity, each.shape[3])
+                for each in (other.keys, other.values)
+            )
         self.keys[row, :, :length] = other.keys[source, :, :length]
         self.values[row, :, :length] = other.values[source, :, :length]
 

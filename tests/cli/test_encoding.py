@@ -16,7 +16,7 @@ from .test_predict import make
 
 CHINESE = ["我爱北京天安门", "小明在北京", "这里的服务是很好的，我们一家人都很喜欢，下次还要来", "so good"]
 READERS = "predict explain translate embed search cluster heads prune compare-layers evaluate generate tokenize".split()
-READERS += ["compare-decoding", "train-vocabulary"]
+READERS += ["compare-decoding", "train-vocabulary", "export", "quantize"]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,7 @@ def test_every_verb_that_reads_files_of_text_has_the_option(capsys):
         assert main([verb, "--help"]) == 0
         assert "--encoding NAME" in " ".join(capsys.readouterr().out.split()), verb
     others = {"demo", "inspect", "see", "explore", "serve", "train", "compare", "compare-lengths", "verify", "doctor"}
+    others |= {"transcribe"}
     assert {*READERS, *others} >= {*VERBS}, "a new verb: does it read files of text?"
     assert all(inspect.signature(function_of(verb)) for verb in VERBS)
 

@@ -44,7 +44,7 @@ def test_rows_make_documents():
     assert document_of_lines(rows, "blank") == [0, 0, -1, -1, 1, -1]
     assert document_of_lines(["a", "b", "c"], "file", files=["x", "x", "y"]) == [0, 0, 1]
     assert document_of_lines(["= A =", "x", "= = B = =", "= C ="], "blank", start=r"^= [^=]") == [0, 0, 0, 1]
-    with pytest.raises(InputError, match="documents must be one of row, blank, file, got str 'line'"):
+    with pytest.raises(InputError, match="documents must be one of row, blank, file, all, got str 'line'"):
         document_of_lines(rows, "line")
     with pytest.raises(InputError, match="document_start must be a regular expression"):
         document_of_lines(rows, "row", start="(")

@@ -11,7 +11,7 @@ from glassformer.export.padded_model import PAST, ExportableModel, cache_names, 
 
 from ..models.architectures import ARCHITECTURES, BERT, GPT2
 
-OWN_PASS = ("xlnet", "transfo-xl", "performer")  # their body is not run by `Body.encode` alone
+OWN_PASS = ("xlnet", "transfo-xl", "performer", "longformer")  # their body is not run by `Body.encode` alone
 
 
 def batch(multiple_choice: bool) -> dict[str, torch.Tensor]:

@@ -28,6 +28,8 @@ ROWS = {
     "text-generation": ({"text": "one two"}, "one two"),
     "translation": ({"source": "one", "target": "two"}, "one two"),
     "summarization": ({"source": "one", "target": "two"}, "one two"),
+    "text2text-generation": ({"source": "one", "target": "two"}, "one two"),
+    "span-corruption": ({"text": "one two"}, "one two"),
     "sentence-similarity": ({"text": "one", "text_pair": ["two"], "negative": ["three"]}, "one two three"),
     "feature-extraction": ({"text": "one"}, "one"),
     "zero-shot-classification": ({"text": "one"}, "one"),
@@ -42,7 +44,7 @@ def recipe(task: str, **values):
 
 
 def test_every_task_has_a_row_here():
-    assert ROWS.keys() == TASKS.keys()
+    assert ROWS.keys() == {name for name in TASKS if not {"image", "audio"} & {*task_class(name).columns.inputs}}
 
 
 @pytest.mark.parametrize("task", ROWS)

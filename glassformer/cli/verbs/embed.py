@@ -76,6 +76,10 @@ def embed(
     if texts:
         print_vectors(load(model, device, dtype), texts, prompt_name, normalize, json)
         return 0
+    if not ray_options.ray:
+        from ..rows.npy_file import check_name
+
+        check_name(output)
     rows = row_input.rows(["text"])
     if ray_options.ray:
         from ...scale.predictor import EMBED, Predictor
@@ -86,9 +90,6 @@ def embed(
         summary = ray_options.run(Predictor(EMBED, model, **settings, **options), rows, output, about, restart)
         print_json(summary) if json else print(f"{output}: {counted(summary['rows'], 'vector')} written in this run")
         return 0
-    from ..rows.npy_file import check_name
-
-    check_name(output)
     task = task_of(load(model, device, dtype), prompt_name)
     about = {"model": model, "dtype": dtype, "prompt_name": prompt_name, "normalize": normalize, **row_input.settings()}
     summary = write_vectors(task, rows, output, about, restart, tokens_per_batch)

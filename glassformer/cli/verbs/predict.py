@@ -58,7 +58,8 @@ def predict(
     Tasks: text-classification (sentiment-analysis), token-classification (ner), question-answering, fill-mask,
     text-generation, translation (translation_en_to_de), summarization, text2text-generation, next-sentence,
     multiple-choice, zero-shot-classification, sentence-similarity, feature-extraction, replaced-token-detection,
-    permutation-language-modeling, span-corruption, image-classification, image-feature-extraction.
+    permutation-language-modeling, span-corruption, image-classification, image-feature-extraction,
+    audio-classification, automatic-speech-recognition.
 
     Answers to a file are JSON, an object in each line: {"row": its number from 0, "answer": ...}, and the row's "id" if
     it has one, or its file if that holds this row alone. The same command resumes a run that was stopped; only
