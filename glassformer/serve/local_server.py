@@ -207,19 +207,23 @@ class Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
+        self.is_new = True  # no request has come yet
         self.reader = DeadlineReader(self.connection)
         self.rfile = io.BufferedReader(self.reader)
 
     def handle_one_request(self) -> None:
         self.close_connection = True
         self.reader.deadline = time.monotonic() + self.server.request_seconds
+        self.requestline, self.headers = "", None
         try:
             if not self.rfile.peek(1):
+                if self.is_new and self.server.is_stopping:  # its request may be on the way
+                    self.refuse(503, "the server is ending")
                 return
         except TimeoutError:
             return  # idle for too long
+        self.is_new = False
         self.reader.deadline = time.monotonic() + self.server.request_seconds
-        self.requestline, self.headers = "", None
         try:
             self.raw_requestline = self.rfile.readline(65537)
             if len(self.raw_requestline) > 65536:

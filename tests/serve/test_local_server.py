@@ -243,6 +243,17 @@ def test_requests_that_wait_when_the_server_ends_are_refused_and_the_running_one
         assert not server.connections
 
 
+def test_a_connection_without_a_request_yet_is_answered_when_the_server_ends():
+    with serving() as server:
+        place = urlsplit(server.address)
+        with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
+            while not server.connections:
+                time.sleep(0.01)
+            server.shutdown()
+            server.server_close()
+            assert connection.recv(1000).startswith(b"HTTP/1.1 503")  # what it was about to ask would have no answer
+
+
 def test_a_fault_of_ours_is_reported_in_the_terminal(caplog):
     with serving({"/api/fault": lambda request: 1 // 0}) as server:
         code, _, body = post(server.address, "fault", {})

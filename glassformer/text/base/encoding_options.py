@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ...errors import ArgumentError, InputError, refuse_unknown
+from ...errors import ArgumentError, InputError, refuse_unknown, shown
 
 TRUNCATION = ("longest_first", "only_first", "only_second", "do_not_truncate")
 PADDING = ("longest", "max_length", "do_not_pad")
@@ -83,11 +84,16 @@ def check_whole_number(name: str, value: object, least: int) -> None:
 
 
 def check_range(name: str, value: Any, low: float, high: float = math.inf) -> None:
-    """Refuse what is no number from `low` to `high`."""
+    """Refuse what is no number from `low` to `high`, or one that no float holds.
+
+    >>> check_range("recall_sharpness", 10**400, 0.0)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    glassformer.errors.InputError: recall_sharpness must be a number of at least 0, got ...
+    """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high or math.isinf(value):
+    if not is_number or not low <= value <= high or not abs(value) <= sys.float_info.max:
         reach = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
-        raise InputError(f"{name} must be a number {reach}, got {value!r}")
+        raise InputError(f"{name} must be a number {reach}, got {shown(value)}")
 
 
 class Side:
