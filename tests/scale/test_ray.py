@@ -118,8 +118,8 @@ def test_the_service_runs_on_ray_serve(tmp_path):
     done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=240)
     lines = [line for line in done.stdout.splitlines() if line.startswith("[[")]
     assert lines, done.stderr[-2000:]
-    (found,), status = json.loads(lines[0])
-    expected = glassformer.pipeline("text-classification", model=model, top_k=None)("so good")
+    found, status = json.loads(lines[0])
+    expected = glassformer.pipeline("text-classification", model=model, top_k=None)(["so good"])[0]
     assert {each["label"] for each in found} == {each["label"] for each in expected}
     assert found[0]["score"] == pytest.approx(max(each["score"] for each in expected), abs=1e-5)
     assert status == 422
