@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -79,6 +80,7 @@ def example_inputs(model: nn.Module, tokenizer: PreTrainedTokenizer, texts: Sequ
     if len(texts) < 2:
         raise InputError(f"give two texts or more, got {len(texts)}: sizes that do not vary would stay fixed")
     if tokenizer.pad_token_id is None:  # a GPT-2: what stands at padded positions is never read
+        tokenizer = copy.deepcopy(tokenizer)  # the one that is saved stays as it is
         tokenizer.pad_token = tokenizer.eos_token
     config = config_of(model)
     limit = min(getattr(config, "max_position_embeddings", None) or 512, tokenizer.model_max_length, 512)

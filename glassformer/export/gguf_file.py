@@ -20,7 +20,7 @@ from ..models.base.pretrained_model import PreTrainedModel
 from ..text.tokenizer import PreTrainedTokenizer
 from .packages import require
 
-TYPES = ("f32", "f16", "q8_0", "q4_0")
+FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7, "q4_0": 2}  # GGUF's numbers of them
 LAYER = "encoder.layer.{i}."
 
 
@@ -93,7 +93,7 @@ def write_gguf(
     writer.add_feed_forward_length(config.intermediate_size or 4 * config.hidden_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_layer_norm_eps(config.layer_norm_eps)
-    writer.add_file_type({"f32": 0, "f16": 1, "q8_0": 7, "q4_0": 2}[weights])
+    writer.add_file_type(FILE_TYPES[weights])
     if written_as is BERT:
         writer.add_causal_attention(False)
         writer.add_pooling_type(gguf.PoolingType(POOLINGS[pooling] if pooling else 0))
@@ -110,12 +110,17 @@ def write_gguf(
 def refuse_what_gguf_lacks(model: PreTrainedModel, pooling: str | None) -> None:
     """Raise if the file could not say how the model computes."""
     config = model.config
-    expected: dict[str, tuple[Any, ...]] = (
-        {"hidden_act": ("gelu",)} if config.model_type == "bert" else {"hidden_act": ("gelu_new",)}
-    )
-    expected |= {"position_embedding_type": ("absolute",), "is_decoder": (config.model_type == "gpt2",)}
-    expected |= {"add_cross_attention": (False,), "scale_attn_weights": (True,)}
-    expected |= {"scale_attn_by_inverse_layer_idx": (False,), "pruned_heads": ({}, None)}
+    is_bert = config.model_type == "bert"
+    expected: dict[str, tuple[Any, ...]] = {
+        "hidden_act": ("gelu" if is_bert else "gelu_new",),
+        "position_embedding_type": ("absolute",),
+        "attention": ("softmax",),
+        "is_decoder": (not is_bert,),
+        "add_cross_attention": (False,),
+        "scale_attn_weights": (True,),
+        "scale_attn_by_inverse_layer_idx": (False,),
+        "pruned_heads": ({}, None),
+    }
     for field, accepted in expected.items():
         value = getattr(config, field, accepted[0])
         if value not in accepted:

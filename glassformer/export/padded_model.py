@@ -42,10 +42,7 @@ class PaddedLayout(Layout):
         return torch.where(real, padded, torch.as_tensor(fill, dtype=rows.dtype, device=rows.device))
 
     def heads(self, rows: Tensor) -> Tensor:
-        return self.pack_heads(rows).transpose(1, 2)
-
-    def pack_heads(self, rows: Tensor) -> Tensor:
-        return rows.reshape(self.batch, self.length, *rows.shape[1:])  # B T H D
+        return rows.reshape(self.batch, self.length, *rows.shape[1:]).transpose(1, 2)  # B H T D
 
     def pick(self, rows: Tensor, which: int) -> Tensor:
         places = torch.arange(self.length, device=rows.device)

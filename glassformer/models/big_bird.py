@@ -225,7 +225,7 @@ class BigBirdSelfAttention(SelfAttention):
         if self.attention_type == FULL or self.is_decoder or context.source is not None:
             return None
         heads, random = None if self.heads is None else tuple(self.heads), self.random_blocks
-        random = random if self.training else replace(random, is_drawn=False)
+        random = random if self.training else replace(random, is_random=False)
         return Blocks(random.size, heads, random, self.dense_up_to, weight_dropout=False)
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
@@ -245,20 +245,20 @@ class RandomBlocks:
     count: int  # for each block and head
     seed: int
     positions: int  # of the model
-    is_drawn: bool = True
+    is_random: bool = True
 
     def __call__(self, length: int) -> Tensor | None:
-        return drawn_blocks(self, length)
+        return random_block_table(self, length)
 
 
 @lru_cache(256)
-def drawn_blocks(drawing: RandomBlocks, length: int) -> Tensor | None:
+def random_block_table(drawing: RandomBlocks, length: int) -> Tensor | None:
     """The numbers of the blocks that every head draws for every block of a text: heads blocks r."""
     blocks, r = math.ceil(length / drawing.size), drawing.count
     if not r:
         return None
     table = np.zeros((drawing.heads, blocks, r), dtype=np.int64)
-    if drawing.is_drawn:
+    if drawing.is_random:
         random = np.random.RandomState(drawing.seed)
         draw = draw_near_the_start if blocks * drawing.size in LENGTHS_OF_THE_PAPER else draw_among_the_first
         draw(table, drawing, random)

@@ -35,7 +35,7 @@ def read_performer_pytorch(
     if any(name.startswith("net.") for name in tensors):  # a `Performer`, without words
         tensors = {f"performer.{name}": each for name, each in tensors.items() if name.split(".")[0] in OF_PERFORMER}
     config = PerformerConfig(**{**shape_of(tensors), **ours_of(fields)})
-    check_local_heads_are_told(tensors, config, fields)
+    check_local_heads(tensors, config, fields)
     if config.vocab_size == 0:
         tensors["token_emb.weight"] = torch.empty(0, config.hidden_size)
         if config.rotary_position_emb:  # which the caller of a `Performer` keeps
@@ -52,7 +52,7 @@ def read_performer_pytorch(
 OF_PERFORMER = ("net", "proj_updater")
 
 
-def check_local_heads_are_told(tensors: Mapping[str, Tensor], config: PerformerConfig, fields: dict[str, Any]) -> None:
+def check_local_heads(tensors: Mapping[str, Tensor], config: PerformerConfig, fields: dict[str, Any]) -> None:
     """Local heads have one weight less than the fields that they need."""
     has_local = any(name.endswith("local_attn.rel_pos.inv_freq") for name in tensors)
     if has_local != any(config.local_heads):

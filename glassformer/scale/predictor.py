@@ -58,6 +58,10 @@ class Predictor:
             refuse_unknown(options, task_class(task).option_names(), task)
         self._loaded: Task | None = None
 
+    def settings(self) -> dict[str, Any]:
+        """What its answers depend on."""
+        return {"task": self.task, "model": self.model, "dtype": self.dtype, "options": self.options}
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
 

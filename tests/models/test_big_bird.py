@@ -9,7 +9,7 @@ import torch
 
 import glassformer
 from glassformer import BigBirdConfig, BigBirdModel
-from glassformer.models.big_bird import RandomBlocks, drawn_blocks
+from glassformer.models.big_bird import RandomBlocks, random_block_table
 
 from .architectures import tiny_big_bird, tokens
 
@@ -56,7 +56,7 @@ def test_blocks_equal_those_of_transformers(fields, is_training, tmp_path):
 
 
 @pytest.mark.parametrize("length", [40, 1024])
-def test_drawn_blocks_equal_those_of_transformers(length):
+def test_random_blocks_equal_those_of_transformers(length):
     transformers = pytest.importorskip("transformers")
     config = transformers.BigBirdConfig(
         hidden_size=12,
@@ -74,7 +74,7 @@ def test_drawn_blocks_equal_those_of_transformers(length):
     masks = transformers.BigBirdModel.create_masks_for_block_sparse_attn(mask, config.block_size)
     with pytest.raises(ZeroDivisionError):
         theirs(torch.randn(1, length, 12), *masks[1:], masks[0], masks[0])
-    ours = drawn_blocks(RandomBlocks(config.block_size, 3, 3, 5, 2048), length)
+    ours = random_block_table(RandomBlocks(config.block_size, 3, 3, 5, 2048), length)
     assert torch.equal(ours[:, 1:-1], seen[0][0])
 
 

@@ -58,20 +58,25 @@ class RayOptions:
     def kept(self) -> list[str]:
         return [name.strip() for name in self.keep.split(",") if name.strip()]
 
+    def predictor(self, task: str, model: str, dtype: str, device: str | None, options: dict[str, Any]) -> Predictor:
+        """What answers the rows in every process."""
+        from ...scale.predictor import Predictor
+
+        return Predictor(task, model, dtype=dtype, device=device, keep=self.kept, threads=self.worker_cpus, **options)
+
     def run(
         self, predictor: Predictor, rows: Rows, output: str, about: Mapping[str, Any], restart: bool
     ) -> dict[str, Any]:
-        """Answer all rows that no part holds yet."""
+        """Answer all rows that no part holds yet; `about` says how they are read."""
         from ...scale.parts import PartWriter, start_or_resume
         from ...scale.ray_data import write_parts
         from .resumable_run import fingerprint_of_model, fingerprint_of_rows
 
         if any(source.path is None for source in rows.sources):
             raise InputError("--ray reads files, which every worker opens itself; standard input is none")
-        files = {"rows": fingerprint_of_rows(rows), "weights": fingerprint_of_model(about["model"])}
-        start_or_resume(
-            Path(output), {**about, **files, "rows_per_part": self.rows_per_part, "keep": self.kept}, restart
-        )
+        files = {"rows": fingerprint_of_rows(rows), "weights": fingerprint_of_model(predictor.model)}
+        parts = {"rows_per_part": self.rows_per_part, "keep": self.kept}
+        start_or_resume(Path(output), {**predictor.settings(), **about, **files, **parts}, restart)
         writer = PartWriter(predictor, rows, Path(output).absolute(), self.rows_per_part)
         summary = {**write_parts(writer, self.workers, self.worker_cpus, self.ray), "output": output}
         if summary["truncated"]:

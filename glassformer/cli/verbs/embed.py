@@ -82,12 +82,9 @@ def embed(
         check_name(output)
     rows = row_input.rows(["text"])
     if ray_options.ray:
-        from ...scale.predictor import EMBED, Predictor
-
         options = {"prompt_name": prompt_name, "normalize": normalize}
-        settings = {"dtype": dtype, "device": device, "keep": ray_options.kept, "threads": ray_options.worker_cpus}
-        about = {"model": model, "dtype": dtype, **options, **row_input.settings()}
-        summary = ray_options.run(Predictor(EMBED, model, **settings, **options), rows, output, about, restart)
+        predictor = ray_options.predictor("embed", model, dtype, device, options)
+        summary = ray_options.run(predictor, rows, output, row_input.settings(), restart)
         print_json(summary) if json else print(f"{output}: {counted(summary['rows'], 'vector')} written in this run")
         return 0
     task = task_of(load(model, device, dtype), prompt_name)

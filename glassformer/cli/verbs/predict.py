@@ -123,9 +123,10 @@ def predict(
     if ray_options.ray:
         if limit or on_bad != "raise":
             raise InputError("--limit and --on-bad skip are not for --ray: parts are fixed ranges of rows")
-        return predict_with_ray(
-            task, model, rows, output, options, row_input, ray_options, dtype, device, restart, json
-        )
+        predictor = ray_options.predictor(task, model, dtype, device, options)
+        summary = ray_options.run(predictor, rows, output, row_input.settings(), restart)
+        print_json(summary) if json else print(f"{output}: {counted(summary['rows'], 'answer')} written in this run")
+        return 0
     worker = load(task, model, device, dtype, options, from_file=True)
     prediction = FilePrediction(worker, rows, on_bad, tokens_per_batch, limit)
     if output == "-":
@@ -160,29 +161,6 @@ def prepare(arguments: Sequence[str]) -> list[str]:
             if close:
                 raise InputError(f"glass predict has no {each}; {task} has {close[0]}: --option {close[0]}=...")
     return with_address(arguments)
-
-
-def predict_with_ray(
-    task: str,
-    model: str,
-    rows: Rows,
-    output: str,
-    options: dict[str, Any],
-    row_input: RowInput,
-    ray_options: RayOptions,
-    dtype: str,
-    device: str | None,
-    restart: bool,
-    json: bool,
-) -> int:
-    from ...scale.predictor import Predictor
-
-    settings = {"dtype": dtype, "device": device, "keep": ray_options.kept, "threads": ray_options.worker_cpus}
-    predictor = Predictor(task, model, **settings, **options)
-    about = {"task": task, "model": model, "dtype": dtype, "options": options, **row_input.settings()}
-    summary = ray_options.run(predictor, rows, output, about, restart)
-    print_json(summary) if json else print(f"{output}: {counted(summary['rows'], 'answer')} written in this run")
-    return 0
 
 
 predict.prepare = prepare  # type: ignore[attr-defined]

@@ -146,7 +146,7 @@ def draw_lengths(costs: Sequence[Cost], path: str | PathLike[str]) -> Path:
         write_atomically(path, lengths_page(costs))
         return path
     plt = pyplot()
-    units = drawn_units(costs)
+    units = plottable_units(costs)
     figure, panels = plt.subplots(1, len(units), figsize=(6.5 * len(units), 4.8), squeeze=False)
     words = sorted({cost.words for cost in costs})
     for axes, (field, unit) in zip(panels[0], units.items(), strict=True):
@@ -164,7 +164,7 @@ def draw_lengths(costs: Sequence[Cost], path: str | PathLike[str]) -> Path:
     return save(plt, figure, path)
 
 
-def drawn_units(costs: Sequence[Cost]) -> dict[str, str]:
+def plottable_units(costs: Sequence[Cost]) -> dict[str, str]:
     """What can be plotted: memory where every figure is known."""
     return {field: unit for field, unit in UNITS.items() if all(getattr(cost, field) for cost in costs)}
 
@@ -174,7 +174,7 @@ def lengths_page(costs: Sequence[Cost]) -> str:
     words, layers = sorted({cost.words for cost in costs}), list(dict.fromkeys(cost.layer for cost in costs))
     places = {place: f"{count:,} words" for place, count in enumerate(words)}
     parts = [f"<p>{' '.join(legend_entry(colour, name) for colour, name in enumerate(layers))}</p>"]
-    for field, unit in drawn_units(costs).items():
+    for field, unit in plottable_units(costs).items():
         series = [
             (colour, [(words.index(c.words), math.log10(getattr(c, field))) for c in costs if c.layer == name])
             for colour, name in enumerate(layers)
