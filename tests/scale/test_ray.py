@@ -21,7 +21,7 @@ from ..conftest import ROOT
 
 pytest.importorskip("ray", reason="ray is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-ROWS, PART = 4000, 50
+ROWS, PART = 40_000, 200  # enough that a run is killed in its middle on fast machines too
 
 
 def wait_for(what, seconds: float = 120):
